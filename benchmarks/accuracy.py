@@ -23,16 +23,16 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))  # for studies/
 
 import ldpbayes
+from ldpbayes.association.attributes import Attributes
+from ldpbayes.association.fake_data import FakeData
+from ldpbayes.association.sampled_attribute import SampledAttribute
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.estimators.mle import MLE
 from ldpbayes.estimators.oracle import Oracle
 from ldpbayes.estimators.postprocess import norm_cut, norm_sub, power_law, truncate_and_renormalize
 from ldpbayes.protocols import GRR, Channel
-from ldpbayes.protocols.attributes import Attributes
-from ldpbayes.protocols.fake_data import FakeData
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
-from ldpbayes.protocols.sampled_attribute import SampledAttribute
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
 from studies import common, evaluate, priors

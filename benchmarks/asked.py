@@ -179,7 +179,7 @@ def off(kind, a, n, epsilon, draws):
 
     from ldpbayes.collections import Tally
     from ldpbayes.likelihoods import Summary
-    from ldpbayes.sources.scanning import pilots
+    from ldpbayes.scanning import pilots
 
     rng, protocol = np.random.default_rng([a, n]), summary_check.PROTOCOLS[kind](a, epsilon)
     truth = 1 / np.arange(1.0, a + 1)

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
+from ldpbayes import fit
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.posteriors.expanded import weighted
@@ -18,6 +19,7 @@ from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.result.facts import facts_of
 from ldpbayes.road import methods
 
 PROTOCOLS = {"OUE": UnaryEncoding.optimized, "SS": SubsetSelection, "OLH": LocalHashing, "HR": HadamardResponse}
@@ -47,10 +49,10 @@ def run(name, collection):
     if not method.feasibility(collection, prior).feasible:
         return np.nan, None
     if name == "nuts":  # compiled once per structure; the second run measures sampling
-        methods.METHODS[name](draws=4, tune=50, chains=1).posterior(collection, prior, random_seed=1)
+        fit(collection, prior, methods.METHODS[name](draws=4, tune=50, chains=1), random_seed=1, estimates=False)
     start = time.process_time()
     try:
-        tree = method.posterior(collection, prior, random_seed=1)
+        tree = fit(collection, prior, method, random_seed=1, estimates=False)
     except ConvergenceError:
         tree = None
     return time.process_time() - start, tree
@@ -59,8 +61,8 @@ def run(name, collection):
 def effective(tree):
     """Return (least, median) effective sample size over the categories of P."""
     draws = np.moveaxis(tree["posterior"]["distribution"].values, -1, 0)
-    if "effective_draws" in tree.attrs:
-        return (tree.attrs["effective_draws"],) * 2
+    if "effective_draws" in facts_of(tree):
+        return (facts_of(tree)["effective_draws"],) * 2
     if tree.attrs["method"] == "exact":
         return (draws[0].size,) * 2
     ess = array_stats.ess(draws)

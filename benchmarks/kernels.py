@@ -40,8 +40,8 @@ def cpu(function, repeats=3):
 def passes_of(n, a):
     """Yield (what, ns a report, its limit, ns of NumPy) of the grouped passes."""
     try:
-        from ldpbayes.likelihoods import passes
-        from ldpbayes.likelihoods.passes import PackedSupports
+        from ldpbayes.scanning import passes
+        from ldpbayes.scanning.passes import PackedSupports
     except ImportError:  # an older version
         return
 

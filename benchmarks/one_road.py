@@ -15,6 +15,7 @@ import pandas as pd
 
 import ldpbayes as lb
 from ldpbayes.protocols import crosswise, direct
+from ldpbayes.result.facts import facts_of
 from ldpbayes.road.methods import METHODS
 
 
@@ -45,7 +46,7 @@ def undrawn():
         protocol = lb.GRR(a, epsilon=epsilon)
         lb.fit(cells(3, protocol, n), "jeffreys", draws=0)
         tree, seconds = timed(lb.fit, cells(1000, protocol, n), "jeffreys", draws=0)  # seconds of a thousand are ms of one
-        rough = tree.attrs.get("rough_cells", 0)
+        rough = facts_of(tree).get("rough_cells", 0)
         yield (
             f"1,000 cells without draws, GRR a = {a}, n = {n}, ε = {epsilon:.2f} ({rough} of second order), ms",
             seconds,

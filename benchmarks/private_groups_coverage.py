@@ -21,7 +21,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "calibration")]
 
 import test_outcomes as designs  # noqa: E402
 
-from ldpbayes.outcomes.fitting import Asked, analyse  # noqa: E402
+from ldpbayes.private_groups.fitting import Asked, analyse  # noqa: E402
 
 OUTPUT = ROOT / "data" / "studies" / "private_groups_coverage.csv"
 NAMES = ("two modes", "modes aside", "spike", "heavy tails", "rounded alike", "own habits", "own habits, coarse", "own grid")

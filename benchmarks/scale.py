@@ -255,7 +255,7 @@ def distinct_rows(data, make):
         scan = ready(path, make())
         points = np.random.default_rng(1).dirichlet(np.ones(make().n_categories), size=GROUPS)
         keys = [(f"c{i:02d}",) for i in range(GROUPS)]
-        from ldpbayes.sources.scanning import Pilots
+        from ldpbayes.scanning import Pilots
 
         at = Pilots({key: i for i, key in enumerate(keys)}, points)
         clock.start()
@@ -359,7 +359,7 @@ def spark_rows(data, passes):
             import numpy as np
 
             import ldpbayes as lb
-            from ldpbayes.sources.scanning import Pilots
+            from ldpbayes.scanning import Pilots
 
             protocol = DATA[data]()
             scan = lb.scan(path, protocol, by="country", spark=spark_session(), progressbar=False)

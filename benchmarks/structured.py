@@ -14,14 +14,14 @@ from ldpbayes.collections import Cells, Collection, Tally
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.fitting import fit
 from ldpbayes.posteriors.base import Watch
-from ldpbayes.posteriors.joint import Rotating
+from ldpbayes.posteriors.hmc import HMC
 from ldpbayes.posteriors.problem import Joint, Problem
-from ldpbayes.posteriors.walk import RandomWalk, form_of, run_chains
 from ldpbayes.priors import Hierarchical
 from ldpbayes.protocols.designs import forced_response
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.regression import regress
+from ldpbayes.result.facts import facts_of
 
 
 def survey(protocol, n, seed=1):
@@ -52,7 +52,7 @@ def groups():
     Counted are pilots, sampling, weights and errors, until the mean of the median share is as exact as 2,000 independent
     draws make it.
     """
-    joined(cells(50, 385), Hierarchical(), draws=50, form="summary")  # compiles
+    joined(cells(50, 385), Hierarchical(), draws=50, written=0)  # compiles
     for n in (385, 4786):
         data = cells(50, n)
         start = time.process_time()
@@ -72,11 +72,11 @@ def groups():
 
 def smooth():
     """Yield (case, CPU seconds, what it is to stay below) of chains under the smooth prior, scales sampled."""
-    method, rng = RandomWalk(draws=300, chains=2, tune=300, thin=1), np.random.default_rng(0)
+    method, rng = HMC(draws=300, chains=2), np.random.default_rng(0)
 
     def sample(collection):
         problem = Problem.of(collection, "smooth")
-        return run_chains(*form_of(problem, rng), problem.prior.walk(), method, rng)
+        return method.run(method.plan(problem), rng, Watch())
 
     sample(survey(GRR(10, 1.0), 1000))  # compiles
     cases = [(GRR(1000, e), n, 1.0) for e in (1.0, 4.0) for n in (10**5, 10**6)]
@@ -104,7 +104,7 @@ def cells(number, n, walk=False, seed=1):
 
 def joined(data, prior, **settings):
     """Return the Sample of the joint engine that ``fit`` takes."""
-    problem, engine = Joint(data, prior.on(data)), Rotating(**settings)
+    problem, engine = Joint(data, prior.on(data)), HMC(**settings)
     return engine.run(engine.plan(problem), np.random.default_rng(1), Watch())
 
 
@@ -133,17 +133,17 @@ def _regression(case, frame, protocol, labels, rate):
     settings = {"report": "report", "categories": labels, "random_seed": 1}
     with warnings.catch_warnings(), contextlib.suppress(ConvergenceError):
         warnings.simplefilter("ignore")
-        regress(frame.iloc[:500], formula, protocol, method="laplace", draws=20, **settings)  # imports
+        regress(frame.iloc[:500], formula, protocol, method="weighted", draws=20, **settings)  # imports
     start = time.process_time()
     found = regress(frame, formula, protocol, **settings)
-    seconds, effective = _since(start), found.attrs["effective_draws"]
+    seconds, effective = _since(start), facts_of(found)["effective_draws"]
     return f"{case}: {effective:,.0f} effective draws, {effective / seconds:,.0f} a second", seconds, effective / rate
 
 
 def tables():
     """Yield (case, CPU seconds, what it is to stay below) of 2,000 draws of joint tables under the log-linear prior."""
     from ldpbayes.posteriors.base import Problem, Watch
-    from ldpbayes.posteriors.loglinear import LogLinearTable
+    from ldpbayes.posteriors.weighted import Weighted
     from ldpbayes.priors import LogLinear
     from ldpbayes.protocols import Attributes
 
@@ -152,7 +152,7 @@ def tables():
         truth = LogLinear(sizes, order=2, scale=0.25).sample(1, rng)[0]
         protocol = Attributes(tuple(GRR(size, 2.0) for size in sizes))
         tally = Tally(protocol, protocol.privatize(rng.choice(truth.size, n, p=truth), rng))
-        collection, method = Collection([str(x) for x in range(truth.size)], [tally]), LogLinearTable(draws=500)
+        collection, method = Collection([str(x) for x in range(truth.size)], [tally]), Weighted(draws=500)
         start = time.process_time()
         problem = Problem.of(collection, LogLinear(sizes))
         method.run(method.prepare(problem), rng, Watch())

@@ -21,8 +21,8 @@ from ldpbayes.collections import Tally
 from ldpbayes.likelihoods import Summary
 from ldpbayes.posteriors.expansion import of_rows, trusted
 from ldpbayes.protocols import LocalHashing, SubsetSelection, UnaryEncoding
-from ldpbayes.sources.scanning import pilots
-from ldpbayes.sources.scanning.driver import PLAIN, SAMPLED, kept_below
+from ldpbayes.scanning import pilots
+from ldpbayes.scanning.driver import PLAIN, SAMPLED, kept_below
 
 PROTOCOLS = {
     "oue": UnaryEncoding.optimized,

@@ -20,6 +20,7 @@ import pandas as pd
 
 import ldpbayes as lb
 from ldpbayes.protocols import designs
+from ldpbayes.result.facts import facts_of
 
 FILE = pathlib.Path(__file__).with_suffix(".csv")
 FITS = FILE.with_name("weak_regressions_fits.csv")
@@ -272,7 +273,7 @@ def main(seeds=SEEDS, first=0, last=DESIGNS):
                 "unknowns": len(right),
                 "method": found.attrs["method"],
                 "converged": int(found.attrs["converged"]),
-                "stated": round(found.attrs["interval_error"], 4),
+                "stated": round(facts_of(found)["interval_error"], 4),
                 "worst": round(off.max(), 4),
                 "wrong": int((off > RIGHT).sum()),
                 "ends": off.size,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # so that editors complete the names that load on first use
         estimators,
         methods,
         pages,
+        planning,
         plots,
         priors,
         protocols,
@@ -30,22 +31,22 @@ if TYPE_CHECKING:  # so that editors complete the names that load on first use
         theory,
     )
     from ldpbayes.answers import comparisons, contrast, poststratify, predictions
-    from ldpbayes.association import associate
+    from ldpbayes.association.fitting import associate
     from ldpbayes.collections import Cells, Collection, Tally
     from ldpbayes.errors import LDPBayesError
     from ldpbayes.examples import list_examples, load_example
     from ldpbayes.fitness import check
     from ldpbayes.fitness.crosschecking import crosscheck
     from ldpbayes.fitting import fit, select_method
-    from ldpbayes.outcomes import by_private_group
     from ldpbayes.pages import save, show
+    from ldpbayes.planning.plans import plan
+    from ldpbayes.private_groups import by_private_group
     from ldpbayes.protocols import GRR, make_protocol
     from ldpbayes.regression import regress
     from ldpbayes.result import load
+    from ldpbayes.scanning import scan
     from ldpbayes.simulation import simulate
-    from ldpbayes.sources import scan
     from ldpbayes.sources.door import read, write
-    from ldpbayes.theory.planning import plan
 
 __version__ = "1.0.0rc1"
 
@@ -58,7 +59,7 @@ _HOMES = {
     "Tally": "collections",
     "answers": "answers",
     "associate": "association",
-    "by_private_group": "outcomes",
+    "by_private_group": "private_groups",
     "check": "fitness",
     "collections": "collections",
     "comparisons": "answers",
@@ -73,7 +74,8 @@ _HOMES = {
     "make_protocol": "protocols",
     "methods": "methods",
     "pages": "pages",
-    "plan": "theory.planning",
+    "plan": "planning",
+    "planning": "planning",
     "plots": "plots",
     "poststratify": "answers",
     "predictions": "answers",
@@ -84,7 +86,7 @@ _HOMES = {
     "regress": "regression",
     "robust": "robust",
     "save": "pages",
-    "scan": "sources",
+    "scan": "scanning",
     "select_method": "fitting",
     "show": "pages",
     "simulate": "simulation",
@@ -116,6 +118,7 @@ __all__ = [
     "methods",
     "pages",
     "plan",
+    "planning",
     "plots",
     "poststratify",
     "predictions",

@@ -23,6 +23,19 @@ def log_multinomial(counts: Any) -> Any:
     return gammaln(counts.sum(axis=-1) + 1) - gammaln(counts + 1).sum(axis=-1)
 
 
+def count_vectors(size: int, total: int) -> IntArray:
+    """Return every vector of ``size`` whole numbers with this sum, one a row."""
+    out = np.zeros((1, 0), dtype=np.int64)
+    left = np.array([total])
+    for _ in range(size - 1):
+        many = left + 1
+        place = np.repeat(np.arange(len(left)), many)
+        number = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
+        out = np.column_stack([out[place], number])
+        left = left[place] - number
+    return np.column_stack([out, left])
+
+
 def as_words(bits: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """Return packed bits (m, ⌈a/8⌉) as 64-bit words padded with zeros: byte b of a row is bits 8b to 8b + 7, (m, ⌈a/64⌉)."""
     n_bytes = bits.shape[1]

@@ -16,31 +16,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpbayes.arrays import FloatArray, IntArray
-from ldpbayes.errors import ArgumentError, listed, shown
-
-#: Above this a report equals the value to within e^-50 < 2e-22, and e^epsilon leaves no room in double precision.
-MAX_EPSILON = 50.0
-
-#: Below this e^epsilon - 1 is lost in the rounding of rates and thresholds, and an estimate needs more than 1e18 reports.
-MIN_EPSILON = 1e-9
-
-#: A hundred times everybody alive; far above it the windows of the exact sums no longer fit in memory.
-MAX_COUNT = 10**12
-
-#: Categories of one collection; draws of more would not fit in memory.
-MAX_CATEGORIES = 2**22
-
-#: Intervals have at least this probability, and leave out at least as much.
-MIN_LEVEL = 1e-9
-
-#: Positive numbers have squares, and are divisors of squares, in double precision.
-LARGEST = 1e150
-
-#: Seeds stay below this: NetCDF stores no larger integer.
-MAX_SEED = 2**63
-
-#: Bytes that the draws of one result may take.
-MAX_DRAWS_BYTES = 2**33
+from ldpbayes.constants import (
+    LARGEST,
+    MAX_CATEGORIES,
+    MAX_CELLS,
+    MAX_COUNT,
+    MAX_DRAWS_BYTES,
+    MAX_EPSILON,
+    MAX_SEED,
+    MIN_EPSILON,
+    MIN_LEVEL,
+)
+from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
 
 
 def epsilon(value: object, name: str = "epsilon") -> float:
@@ -449,3 +436,20 @@ def _as_floats(array: NDArray, name: str, rule: str) -> NDArray[np.float64]:
         with contextlib.suppress(TypeError, ValueError, OverflowError):  # an integer above 1e308, a signalling NaN
             return array.astype(float)
     raise ArgumentError(f"{name} must be {rule}, got {shown(array.tolist())}.")
+
+
+def attribute_sizes(sizes: Any) -> tuple[int, ...]:
+    """Return the numbers of categories of the attributes, checked.
+
+    Raises
+    ------
+    ArgumentError
+        Where they are no list of whole numbers of at least two.
+    """
+    rule = "a list with the number of categories of each attribute"
+    numbers = tuple(categories_count(size, "sizes") for size in entries(sizes, "sizes", rule))
+    if not numbers:
+        raise ArgumentError(f"sizes must be {rule}, got {shown(sizes)}.")
+    if math.prod(numbers) > MAX_CELLS:
+        raise InfeasibleError(f"The joint table has {math.prod(numbers):,} cells, at most {MAX_CELLS:,} are possible.")
+    return numbers

@@ -122,60 +122,6 @@ def _optional_cache():
     return OptionalCache
 
 
-def vector_sum(count, lanes):
-    """Return a function of compiled code that adds ``count`` short vectors of float32 to another, one by each half byte.
-
-    The compiler vectorizes such a loop over a few entries only behind checks that the arrays do not overlap, and these
-    take longer than the loop.
-
-    Parameters
-    ----------
-    count : int
-        Number of vectors that are added.
-    lanes : int
-        Entries of a vector.
-
-    Returns
-    -------
-    callable
-        ``add(out, place, table, start, word)``: out[place + i] += Σ_k table[start + (16 k + d_k) lanes + i] for i < lanes,
-        d_k the half bytes of a word from the lowest on, with flat float32 arrays and unsigned numbers. Nothing is checked.
-    """
-    from llvmlite import ir
-    from numba import types
-    from numba.extending import intrinsic
-
-    @intrinsic
-    def add(typingctx, out, place, table, start, word):
-        def generate(context, builder, signature, args):
-            vector = ir.VectorType(ir.FloatType(), lanes)
-
-            def pointer(array, index):
-                start = context.make_array(signature.args[array])(context, builder, args[array]).data
-                return builder.bitcast(builder.gep(start, [index]), vector.as_pointer())
-
-            def load(at):
-                loaded = builder.load(at)
-                loaded.align = 4
-                return loaded
-
-            def vector_of(k):
-                digit = builder.and_(builder.lshr(args[4], unsigned(4 * k)), unsigned(15))
-                return builder.add(args[3], builder.mul(builder.add(digit, unsigned(16 * k)), unsigned(lanes)))
-
-            unsigned, target = ir.IntType(64), pointer(0, args[1])
-            terms = [load(pointer(2, vector_of(k))) for k in range(count)] + [load(target)]
-            while len(terms) > 1:  # in pairs, which keeps rounding and waiting short
-                pairs = [builder.fadd(*terms[i : i + 2]) for i in range(0, len(terms) - 1, 2)]
-                terms = pairs + terms[2 * len(pairs) :]
-            builder.store(terms[0], target).align = 4
-            return context.get_dummy_value()
-
-        return types.void(out, place, table, start, word), generate
-
-    return add
-
-
 def model_data(name, values, dims=None):
     """Return an array as a ``pm.Data`` of the model on the context stack, with its type kept.
 

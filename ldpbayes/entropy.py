@@ -20,16 +20,9 @@ from decimal import Context, Decimal
 from fractions import Fraction
 
 from ldpbayes import checks
+from ldpbayes.constants import BITS, DIGIT, KEY_BYTES, MANY_VALUES, MAX_OUTCOMES
 from ldpbayes.errors import ArgumentError, InfeasibleError
 
-#: Bits of one comparison; a threshold N means probability N / 2**BITS exactly.
-BITS = 128
-#: Bits of one digit of Python's large integers.
-DIGIT = 30
-#: Bytes of the key from which a device draws its permanent answers.
-KEY_BYTES = 32
-#: Values of one expression, and results of a client, that ``outcomes`` goes through.
-MANY, MAX_OUTCOMES = 2**12, 2**20
 _CONTEXT = Context(prec=80)
 _source: contextvars.ContextVar = contextvars.ContextVar("source", default=None)
 
@@ -157,7 +150,8 @@ def outcomes(client: Callable[[], Hashable]) -> dict[Hashable, Fraction]:
     Raises
     ------
     InfeasibleError
-        Where there are more than MAX_OUTCOMES ways, or one expression has more than MANY values that the result depends on.
+        Where there are more than MAX_OUTCOMES ways, or one expression has more than MANY_VALUES values that the
+        result depends on.
     """
     tally: dict[Hashable, dict[int, int]] = {}  # result → bits of all draws → how many words of so many bits
     left: list[tuple[int, ...]] = [()]
@@ -215,7 +209,7 @@ class _Draw:
         (low, high, _), factor, offset = self.bounds, self.factor, self.offset
         first = (factor * low + offset) >> bits
         number = ((factor * (high - 1) + offset) >> bits) - first + 1
-        if number > MANY:
+        if number > MANY_VALUES:
             return _Unread()
         value = first + (self.way.choose(number) if number > 1 else 0)
         self.bounds[0] = max(low, -((offset - (value << bits)) // factor))

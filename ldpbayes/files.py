@@ -1,7 +1,7 @@
 """Reading text and TOML files with errors that name the place, and writing files whole.
 
 A file is written under a temporary name and then renamed, so that an interrupted run loses nothing. Only regular files
-are read and replaced, and what a file would take in memory is estimated before it is parsed.
+are read and replaced, and what would take the parser much memory is refused before it is parsed.
 """
 
 import atexit
@@ -19,15 +19,13 @@ import sys
 import tempfile
 import tomllib
 
+from ldpbayes.constants import MAX_DOTS, MAX_TOML_BYTES, MAX_TOML_ENTRIES
 from ldpbayes.errors import ArgumentError, DataError, shown
 
-#: Longest TOML file, in bytes, and the memory that its document may take.
-MAX_TOML_BYTES = 2**26
-MAX_TOML_MEMORY = 400 * 2**20
-#: Parts of a dotted key of a TOML file, and brackets within brackets of one or of a line of JSON.
-MAX_DOTS = 8
-MAX_NESTING = 64
-
+#: The keys of a TOML file that have more parts than are read; possessive, so that the time is linear in the length.
+_DOTTED = re.compile(
+    rf"""(?:^|[\[{{,])[ \t]*(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*\.[ \t]*){{{MAX_DOTS}}}""", re.MULTILINE
+)
 #: The name of standard input.
 STDIN = "-"
 
@@ -338,7 +336,7 @@ def read_toml(path):
     Parameters
     ----------
     path : path-like
-        A file of at most MAX_TOML_BYTES, whose document takes at most about MAX_TOML_MEMORY.
+        A file of at most MAX_TOML_BYTES.
     """
     text = read_text(path, MAX_TOML_BYTES)
     check_structure(text, path)
@@ -351,34 +349,12 @@ def read_toml(path):
             "is not valid TOML: it holds a number of thousands of digits, or an impossible date", source=path
         ) from err
     except RecursionError as err:
-        raise DataError(f"is nested more than {MAX_NESTING} levels deep", source=path) from err
-
-
-#: Strings and comments of a TOML file; possessive, so that the time is linear in the length.
-_QUOTED = re.compile(
-    r'"""(?:[^"\\]++|\\.|"(?!""))*+"""|' r"'''(?:[^']++|'(?!''))*+'''|" r'"(?:[^"\\\n]++|\\.)*+"|' r"'[^'\n]*+'|#[^\n]*+",
-    re.DOTALL,
-)
-_BETWEEN = re.compile(r"[^=\[\]{},\n]++")
+        raise DataError("is nested too deep", source=path) from err
 
 
 def check_structure(text, path):
-    """Raise a DataError where the parser would need much time or memory: long dotted keys, deep nesting, many tables."""
-    bare = _QUOTED.sub("s", text)
-    dots = 0
-    if "." in bare:
-        for part in _BETWEEN.finditer(bare):
-            number = part[0].count(".")
-            if number >= MAX_DOTS:
-                raise DataError(f"has a key of more than {MAX_DOTS} parts", source=path)
-            dots += number if number > 1 or part[0].lstrip()[:1] not in "+-0123456789" else 0
-    depth = 0
-    for bracket in re.finditer(r"[\[\]{}]", bare):
-        depth = depth + 1 if bracket[0] in "[{" else max(0, depth - 1)
-        if depth > MAX_NESTING:
-            raise DataError(f"is nested more than {MAX_NESTING} levels deep", source=path)
-    # Bytes of an item in a list, of a list, and of a key or a table with what the parser keeps about it.
-    tables = bare.count("=") + bare.count("{") + dots + len(re.findall(r"^[ \t]*\[", bare, re.MULTILINE))
-    predicted = 2 * len(text) + 64 * bare.count(",") + 100 * bare.count("[") + 1000 * tables
-    if predicted > MAX_TOML_MEMORY:
-        raise DataError(f"would take more than {MAX_TOML_MEMORY // 2**20} MiB of memory", source=path)
+    """Raise a DataError where the parser of TOML would need much time or memory, by counts that include those of strings."""
+    if sum(map(text.count, "=[{")) > MAX_TOML_ENTRIES:
+        raise DataError(f"holds more than {MAX_TOML_ENTRIES:,} keys, tables and lists", source=path)
+    if _DOTTED.search(text):
+        raise DataError(f"has a key of more than {MAX_DOTS} parts", source=path)

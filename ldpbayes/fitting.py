@@ -1,15 +1,14 @@
 """The front door: fit takes the road from reports to a result, select_method says which posterior method it would use."""
 
-import itertools
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ldpbayes import checks
+from ldpbayes import checks, rooms
 from ldpbayes.collections import as_data
-from ldpbayes.collections.spending import spent
 from ldpbayes.errors import DiagnosticWarning, warn
 from ldpbayes.priors import DEFAULT
+from ldpbayes.result.facts import state
 from ldpbayes.road.methods import Choice, checked
 from ldpbayes.road.request import Request
 from ldpbayes.road.walk import settle, walk
@@ -100,7 +99,7 @@ def fit(
     progressbar : bool
         Show progress on standard error.
     estimates : bool
-        Add MLE and oracle in the group ``estimate``, and to the attrs what the reports are worth, whether they fit the
+        Add MLE and oracle in the group ``estimate``, and to the facts what the reports are worth, whether they fit the
         design (``fitness.check``), and log Bayes factors between priors.
     exclude : str or sequence of str
         Methods that "auto" leaves out.
@@ -110,7 +109,7 @@ def fit(
     Result
         An xarray.DataTree with ``table``, ``page`` and ``save``. Its groups are posterior, summary, exact (where known),
         estimate, sample_stats, observed_data and constant_data; its attrs say the method, why it was chosen, its
-        diagnostics and the seed. See ldpbayes.result.
+        verdict and the seed, and those of its group ``details`` all else. See ldpbayes.result.
 
     Raises
     ------
@@ -148,10 +147,9 @@ def fit(
     )
     data = as_data(collected(collection) if isinstance(collection, (str, os.PathLike)) else collection)
     data.warn_if_unidentified()
-    held = [cell.tallies for cell in data.collections()]
-    histories = spent(itertools.chain.from_iterable(held), cells=len(held))
+    facts = {name: fact for of in rooms.brought("FACTS").values() for name, fact in rooms.function(of)(data).items()}
     tree = walk(data, prior, request)
-    tree.attrs |= histories
+    state(tree, facts)
     if "left_out" in tree.attrs:
         warn(tree.attrs["left_out"], DiagnosticWarning)
     if not tree.attrs["converged"]:

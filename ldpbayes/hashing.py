@@ -10,17 +10,12 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.arrays import as_words, blocks
+from ldpbayes.constants import HASHED_TOGETHER, MAX_BUCKETS, MAX_SEED, MAX_TABLE
 from ldpbayes.errors import ArgumentError, shown
 
 #: "ldpbayes" is ours; "xxhash" is xxh32(str(category), seed) mod g, what pure-ldp and multi-freq-ldpy collect with.
 FAMILIES = ("ldpbayes", "xxhash")
-#: Seeds are integers below this.
-MAX_SEED = 2**63
-#: A bucket's share is within this relative distance of 1/g at the largest g: MAX_BUCKETS / 2^32 = 2^-12.
-MAX_BUCKETS = 2**20
 
-#: Most entries of a protocol's table of buckets, one for each cohort, hash and category.
-MAX_TABLE = 2**24
 
 #: Entries up to which supports are hashed in NumPy, which takes less time than loading the compiled kernel.
 SMALL = 2**18
@@ -28,7 +23,6 @@ SMALL = 2**18
 #: Users below which public seeds are drawn one by one.
 FEW = 2**13
 
-_BLOCK = 2**16  # entries hashed at a time: the working arrays stay in the cache
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -143,7 +137,7 @@ def buckets(family, seeds, categories, n_buckets):
         if seeds.ndim != 1 or seeds.shape != categories.shape:
             return key_buckets(seeds, category_keys(categories.ravel()).reshape(categories.shape), n_buckets)
         out = np.empty(seeds.size, dtype=np.int64)
-        for part in blocks(out.size, 4, _BLOCK):
+        for part in blocks(out.size, 4, HASHED_TOGETHER):
             out[part] = key_buckets(seeds[part], category_keys(categories[part]), n_buckets)
         return out
     seeds, categories = np.broadcast_arrays(seeds, categories)
@@ -197,7 +191,7 @@ def supports(family, seeds, values, n_categories, n_buckets):
         return np.packbits(hashed == np.asarray(values)[:, None], axis=1)
     out = np.empty((len(seeds), -(-n_categories // 8)), dtype=np.uint8)
     members = _xx_members(seeds, values, n_categories, n_buckets)
-    for part in blocks(len(seeds), n_categories, _BLOCK):
+    for part in blocks(len(seeds), n_categories, HASHED_TOGETHER):
         out[part] = np.packbits(members(part), axis=1)
     return out
 

@@ -47,7 +47,7 @@ class AbstractResult:
         pandas.DataFrame
             An interval is two columns, its lower and its upper end.
         """
-        return self.page(**settings).frame()
+        return _pages().frame(self, **settings)
 
     def save(self, path: str | PathLike) -> None:
         """Write this to a file, as ``ldpbayes.save`` does: a posterior as NetCDF, or the page in the format of the suffix.

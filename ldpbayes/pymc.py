@@ -7,7 +7,7 @@ from ldpbayes.doors import lazily
 if TYPE_CHECKING:
     from ldpbayes.model import build_model as build_model
     from ldpbayes.model import observe as observe
-    from ldpbayes.outcomes.mixture import observe_mixture as observe_mixture
+    from ldpbayes.private_groups.mixture import observe_mixture as observe_mixture
     from ldpbayes.result import add_log_likelihood as add_log_likelihood
     from ldpbayes.result import attach as attach
 
@@ -16,7 +16,7 @@ _HOMES = {
     "attach": "result",
     "build_model": "model",
     "observe": "model",
-    "observe_mixture": "outcomes.mixture",
+    "observe_mixture": "private_groups.mixture",
 }
 
 __all__ = list(_HOMES)

@@ -9,15 +9,13 @@ import numpy as np
 from ldpbayes import checks, files
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.collections.derived import check_text
+from ldpbayes.constants import MAX_ROWS, USERS_TOGETHER
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.encode import counts_of
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.writing import Layout, write_batches
 
-#: Rows of a file of reports; NumPy draws no users from a larger urn.
-MAX_ROWS = 10**9 - 1
-_BATCH = 2**18  # users whose reports are in memory together
 _POPULATION_KEYS = {"id", "title", "citation", "licence", "notes", "file", "n", "n_categories"}
 
 
@@ -235,7 +233,7 @@ def _simulated_batches(protocol, true_counts, rng):
     """Yield the reports of users in random order, some at a time."""
     left = true_counts.copy()
     while left.any():
-        size = min(_BATCH, int(left.sum()))
+        size = min(USERS_TOGETHER, int(left.sum()))
         part = rng.multivariate_hypergeometric(left, size, method="marginals")
         yield protocol.privatize(rng.permutation(np.repeat(np.arange(left.size), part)), rng)
         left -= part

@@ -52,7 +52,7 @@ def expanded(collection, prior, rng):
     if quick is not None:
         return quick
     # A fit would give the compliers' P alone.
-    tree = METHODS["pair_slice"]().posterior(collection, prior, random_seed=int(rng.integers(2**31)))
+    tree = fit(collection, prior, METHODS["pair_slice"](), random_seed=int(rng.integers(2**31)), estimates=False)
     summary = tree["summary"].sel(target="distribution")
     return summary["mean"].values, summary["sd"].values ** 2
 
@@ -72,7 +72,7 @@ def learnt(collection, rng):
         except InfeasibleError:
             continue
     try:
-        tree = Surrogate().posterior(collection, "learnt", random_seed=int(rng.integers(2**31)))
+        tree = fit(collection, "learnt", Surrogate(), random_seed=int(rng.integers(2**31)), estimates=False)
     except ConvergenceError as err:  # few of the weighted draws count: a noisy mean instead of an hour of chains
         tree = err.result
     one, users = (tree["summary"].sel(target=target) for target in ("distribution", "frequency"))

@@ -11,6 +11,7 @@ from ldpbayes.estimators.mle import MLE
 from ldpbayes.estimators.oracle import Oracle
 from ldpbayes.estimators.postprocess import norm_sub, project_to_simplex, truncate_and_renormalize
 from ldpbayes.fitting import fit
+from ldpbayes.planning import risk
 from ldpbayes.posteriors.exact import Exact
 from ldpbayes.posteriors.expanded import weighted
 from ldpbayes.posteriors.frequency import frequency_moments
@@ -19,7 +20,7 @@ from ldpbayes.protocols import make_protocol
 from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.subset import SubsetSelection, mutual_information_size
 from ldpbayes.simulation import population
-from ldpbayes.theory import base, bounds, risk
+from ldpbayes.theory import base, bounds
 
 PRIORS = ("jeffreys", "flat")
 TARGETS = ("distribution", "frequency")

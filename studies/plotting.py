@@ -3,7 +3,7 @@
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.plots import _words
+from ldpbayes.planning.figures import _words
 from ldpbayes.plots.base import SMALL, WIDTH, Canvas, _style
 
 

@@ -11,11 +11,12 @@ from ldpbayes.estimators.mle import MLE
 from ldpbayes.estimators.oracle import Oracle
 from ldpbayes.estimators.postprocess import norm_cut, norm_sub, power_law
 from ldpbayes.inference.ends import tails
+from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.exact import Exact
+from ldpbayes.posteriors.hmc import HMC
 from ldpbayes.posteriors.nodes import Placement
 from ldpbayes.posteriors.problem import Problem
 from ldpbayes.posteriors.servers import Floored
-from ldpbayes.posteriors.walk import RandomWalk, form_of, run_chains
 from ldpbayes.priors import as_prior
 from ldpbayes.simulation import population
 from studies import common, evaluate
@@ -58,7 +59,7 @@ PRIORS = ("jeffreys", "flat", "learnt")
 #: The share of the categories that are shown: those with the largest posterior means.
 SHOWN = 0.05
 #: Draws enough for a mean whose Monte Carlo error adds about 1/150 to its risk.
-SMOOTH = RandomWalk(draws=500, chains=1, tune=300, thin=2)
+SMOOTH = HMC(draws=500, chains=1)
 #: A share counts as large above this.
 LARGE = 0.02
 
@@ -117,7 +118,7 @@ def moments(collection, name, rng=0):
         return mean, nodes.weights @ (variances + (means - mean) ** 2)
     if name == "smooth":
         problem = Problem.of(collection, name)
-        draws = run_chains(*form_of(problem, rng), problem.prior.walk(), SMOOTH, rng)[0]
+        draws = SMOOTH.run(SMOOTH.plan(problem), rng, Watch()).distribution
         return draws.mean(axis=(0, 1)), draws.var(axis=(0, 1))
     prior = as_prior(name, collection.n_categories)
     try:

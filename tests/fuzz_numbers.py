@@ -20,6 +20,7 @@ import worlds
 
 import ldpbayes as lb
 from ldpbayes.errors import ConvergenceError, InfeasibleError
+from ldpbayes.result.facts import facts_of
 
 #: Stated errors by which a number may lie away, and shares of a posterior sd besides: rules of quadrature, two processors.
 ERRORS, FLOOR = 6.0, 2e-3
@@ -147,9 +148,9 @@ def collections(rng, found):
     shares(found, law, tree["summary"].to_dataset())
     if "estimate" in tree.children:  # moments alone are made without
         estimators(found, tree, made)
-    evidence = tree.attrs.get("log_evidence", tree["exact"]["log_evidence"].item() if "exact" in tree else None)
+    evidence = facts_of(tree).get("log_evidence", tree["exact"]["log_evidence"].item() if "exact" in tree else None)
     if evidence is not None:
-        error = ERRORS * tree.attrs.get("log_evidence_error", 0.0) + FLOOR
+        error = ERRORS * facts_of(tree).get("log_evidence_error", 0.0) + FLOOR
         found.near("log-evidence", evidence, law.log_evidence, error)
     if draws is None:
         chosen = sorted(rng.choice(a, int(rng.integers(1, a)), replace=False).tolist())
@@ -254,9 +255,9 @@ def regressions(rng, found):
         one = {key: float(summary[f"coefficients_{key}"].sel(term=term)) for key in ("mean", "sd", "mcse")}
         found.near(f"mean of {term}", one["mean"], mean[k], ERRORS * one["mcse"] + 5 * FLOOR * sd[k])
         found.near(f"sd of {term}", one["sd"], sd[k], 2 * ERRORS * one["mcse"] + 10 * FLOOR * sd[k])
-    if "log_evidence" in tree.attrs:
-        allowed = ERRORS * tree.attrs.get("log_evidence_error", 0.0) + FLOOR
-        found.near("log-evidence", tree.attrs["log_evidence"], evidence, allowed)
+    if "log_evidence" in facts_of(tree):
+        allowed = ERRORS * facts_of(tree).get("log_evidence_error", 0.0) + FLOOR
+        found.near("log-evidence", facts_of(tree)["log_evidence"], evidence, allowed)
 
 
 # ---- combinations: any world, prior and wrapper against populations of chains --------------------------------------------
@@ -356,7 +357,7 @@ def combinations(rng, found, size=600):
             b, c = rng.uniform(0.5, 3), rng.uniform(1, 9)
             given = lb.priors.Compliance(given, (b, c)) if wrapper == "law" else lb.priors.Denial(given, (b, c))
         prior = populations.with_others(prior, number if joint else 1, owners, b, c)
-    methods = ("auto",) * 5 + ("exact", "quadrature", "laplace", "surrogate", "tally_chain")
+    methods = ("auto",) * 5 + ("exact", "quadrature", "weighted", "surrogate", "pair_slice")
     method = str(rng.choice(methods))
     if kind == "learnt" and joint:  # other methods give each cell a concentration of its own, and say so
         method = "auto"
@@ -420,7 +421,7 @@ def respondents(named, owners, k):
 
 def evidence(found, tree, chains, block, number):
     """Compare the log-evidence of all cells together, of the only cell, or of one among several."""
-    for source in (tree.attrs, *(tree[name] for name in ("exact", "cells") if name in tree.children)):
+    for source in (facts_of(tree), *(tree[name] for name in ("exact", "cells") if name in tree.children)):
         values = np.ravel(source.get("log_evidence", np.nan))
         if values.size == (number if len(block) == 1 else 1):
             at = block[0] if values.size > 1 else 0
@@ -533,7 +534,7 @@ def of_population(prior, rows, rng):
 
 def against(found, tree, log_evidence, evidence_error, share):
     """Compare a result with a reference, each number in units of the error that stands beside it."""
-    summary, attrs = tree["summary"].to_dataset(), tree.attrs
+    summary, attrs = tree["summary"].to_dataset(), facts_of(tree)
     source = tree["exact"] if "exact" in tree.children and "log_evidence" in tree["exact"] else attrs
     if "log_evidence" in source:
         error = float(attrs.get("log_evidence_error", 0.0))

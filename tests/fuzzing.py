@@ -25,8 +25,8 @@ from ldpbayes import read, result, write
 from ldpbayes.errors import LDPBayesError
 from ldpbayes.protocols import GRR, Channel, HadamardResponse, LocalHashing, SubsetSelection, UnaryEncoding, designs
 from ldpbayes.result import saving
+from ldpbayes.scanning import scan
 from ldpbayes.sources.parameters import protocol_text
-from ldpbayes.sources.scanning import scan
 
 SECONDS = 60  # for one example: what takes so long, on however busy a machine, hangs
 MEMORY = 700 * 2**20  # bytes of address space above those in use; one column of a batch has 2^27 bytes at most

@@ -218,7 +218,7 @@ MATERIAL = {
     "curve": lambda m: lb.robust.sensitivity(m.noncompliant, "yes", points=5),
     "checked": lambda m: lb.check(m.survey),
     "crosschecked": lambda m: lb.crosscheck(m.survey, "flat", **DRAWN),
-    "plans": lambda m: lb.theory.planning.plan(n_categories=4, epsilon=1.0, n=1000, protocols=["grr"]),
+    "plans": lambda m: lb.planning.plan(n_categories=4, epsilon=1.0, n=1000, protocols=["grr"]),
     "found": lambda m: lb.scan(m.frame[["report", "g"]], m.warner, by="g")(),
     "summary": lambda m: lb.collections.Summary.of(m.collection.rows, np.full(3, 1 / 3)),
     "page": lambda m: lb.show(m.tree_of_survey),
@@ -249,9 +249,8 @@ DOORS = (
     "ldpbayes.result",
     "ldpbayes.answers",
     "ldpbayes.fitness",
-    "ldpbayes.theory.planning",
-    "ldpbayes.theory.prospects",
-    "ldpbayes.theory.risk",
+    "ldpbayes.planning",
+    "ldpbayes.planning.risk",
     "ldpbayes.theory.bounds",
     "ldpbayes.theory.metrics",
     "ldpbayes.pages",
@@ -260,9 +259,9 @@ DOORS = (
 
 #: Functions that commands and other parts of the package hand users' arguments to.
 HELPERS = {
-    "ldpbayes.collections.spending": ("spent",),
+    "ldpbayes.repeated.spending": ("spent",),
     "ldpbayes.answers.shares": ("total",),
-    "ldpbayes.plots": ("check_ending",),
+    "ldpbayes.plots.base": ("check_ending",),
     "ldpbayes.priors": ("as_dirichlet", "parse_prior", "prior_for"),
     "ldpbayes.priors.naming": ("default_prior",),
     "ldpbayes.protocols.registry": ("parse_name", "resolve"),
@@ -418,14 +417,11 @@ CALLS = {
         collection=lb.Collection.from_lists(lb.protocols.ListExperiment(1), [5, 4], [3, 4, 2])
     ),
     "NUTS": _drawn("NUTS", tune=50, target_accept=0.9),
-    "Denying": _drawn("Denying", tolerance=1e-4),
     "Exact": _drawn("Exact"),
-    "Laplace": _drawn("Laplace"),
+    "Weighted": _drawn("Weighted"),
     "PairSlice": _drawn("PairSlice", tune=100, thin=1, route="auto"),
-    "Quadrature": _drawn("Quadrature", tolerance=1e-6),
-    "RandomWalk": _drawn("RandomWalk", tune=50, thin=1),
+    "Quadrature": _drawn("Quadrature", tolerance=1e-6, nodes=28, coarser=0.8, left_out=1e-9, node_work=12.0, max_work=6e9),
     "Surrogate": _drawn("Surrogate"),
-    "TallyChain": _drawn("TallyChain"),
     "TallyStates": _drawn("TallyStates"),
     # ---- fit and check
     "fit": lambda m: dict(
@@ -466,7 +462,7 @@ CALLS = {
         categories=["no", "yes"],
         reference="no",
         prior=2.5,
-        method="laplace",
+        method="weighted",
         **DRAWN,
         ci_prob=0.9,
         progressbar=False,
@@ -507,7 +503,7 @@ CALLS = {
     "compliance_test": lambda m: dict(collection=m.noncompliant),
     "sensitivity": lambda m: dict(collection=m.noncompliant, of="yes", threshold=0.2, points=5),
     "contamination_hull": lambda m: dict(
-        collection=m.collection, question=["a"], share=[0.01, 0.05], channel="all", ci_prob=0.9, prior="flat"
+        collection=m.collection, question=["a"], share=[0.01, 0.05], channel="all", ci_prob=0.9
     ),
     "crosscheck": lambda m: dict(collection=m.survey, prior="flat", **DRAWN, progressbar=False),
     "observe": lambda m: dict(
@@ -857,10 +853,9 @@ METHODS = {
 POSTERIORS = {
     "NUTS": ("jeffreys", dict(draws=20, chains=2, tune=50)),
     "Exact": ("jeffreys", dict(draws=20, chains=2)),
-    "Laplace": ("smooth", dict(draws=20, chains=2)),
+    "Weighted": ("smooth", dict(draws=20, chains=2)),
     "PairSlice": ("jeffreys", dict(draws=20, chains=2, tune=100)),
     "Quadrature": ("jeffreys", dict(draws=20, chains=2)),
-    "RandomWalk": ("smooth", dict(draws=20, chains=2, tune=50)),
     "Surrogate": ("jeffreys", dict(draws=20, chains=2)),
     "TallyStates": ("jeffreys", dict(draws=20, chains=2)),
 }
@@ -883,22 +878,6 @@ METHODS |= {
         {
             "of_share": lambda m: dict(
                 collection=lb.Collection.from_lists(lb.protocols.ListExperiment(1), [5, 4], [3, 4, 2]), name="trait"
-            )
-        },
-    ),
-    "Denying": (
-        _method("Denying", dict(draws=20, chains=2)),
-        {"posterior": lambda m: dict(collection=m.denied, prior="jeffreys", random_seed=1, ci_prob=0.9, progressbar=False)},
-    ),
-    "TallyChain": (
-        _method("TallyChain", dict(draws=20, chains=2)),
-        {
-            "posterior": lambda m: dict(
-                collection=lb.Collection.from_lists(lb.protocols.ListExperiment(1), [5, 4], [3, 4, 2]),
-                prior="share:trait",
-                random_seed=1,
-                ci_prob=0.9,
-                progressbar=False,
             )
         },
     ),

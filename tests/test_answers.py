@@ -9,13 +9,14 @@ from ldpbayes import Cells, Collection, Tally, answers, fit, result
 from ldpbayes.errors import ArgumentError, DiagnosticWarning
 from ldpbayes.estimators import Oracle
 from ldpbayes.estimators.confidence import combined_interval, confidence_intervals
-from ldpbayes.inference.diagnostics import summarize
+from ldpbayes.inference.diagnostics import Diagnostics, summarize
 from ldpbayes.pages import show
 from ldpbayes.posteriors.exact import Exact
 from ldpbayes.priors import Dirichlet, as_prior
 from ldpbayes.protocols import GRR, HadamardResponse, SubsetSelection, designs
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.result.facts import facts_of
 
 COUNTS = np.array([5, 9, 16, 30])
 ALPHA = COUNTS + 0.5
@@ -28,15 +29,10 @@ def open_answers():
     collection = Collection(list("abcd"), [Tally(designs.direct(4), np.arange(4), COUNTS)])
     draws = rng.dirichlet(ALPHA, size=(4, 5000))
     frequencies = np.broadcast_to(COUNTS / COUNTS.sum(), draws.shape)
-    tree = result.build(
-        collection,
-        Dirichlet.jeffreys(4),
-        method="test",
-        settings={},
-        draws={"distribution": (("category",), draws), "frequency": (("category",), frequencies)},
-        attrs={"sampling": "independent"},
-    )
-    return summarize(tree, 0.95)
+    variables = {"distribution": (("category",), draws), "frequency": (("category",), frequencies)}
+    summary = summarize(variables, Diagnostics("independent"), 0.95)
+    prior = Dirichlet.jeffreys(4)
+    return result.build(collection, prior, method="test", settings={}, draws=variables, summary=summary)
 
 
 def test_simultaneous_band_covers_jointly_and_is_wider(open_answers):
@@ -282,7 +278,7 @@ def test_contrast_of_fits_from_one_seed():
 
 def test_errors_of_weighted_draws_count_effective_draws(open_answers):
     weighted = open_answers.copy()
-    weighted.attrs["effective_draws"] = 5000.0
+    weighted["details"].attrs["effective_draws"] = 5000.0
     plain, worse = (answers.category_sum(tree, "d")["mcse"] for tree in (open_answers, weighted))
     assert float(worse) == pytest.approx(2 * float(plain))
     paired = answers.contrast(open_answers, "d", "d", other=weighted)
@@ -324,11 +320,11 @@ def test_bad_questions(open_answers, call, words):
 def test_worth_of_the_reports():
     """Open answers are worth themselves; a Warner survey is worth n times the share that the oracle's variance gives."""
     direct = Collection(["no", "yes"], [Tally(designs.direct(), [0, 1], [700, 300])])
-    assert fit(direct, random_seed=1).attrs["effective_open_answers"] == pytest.approx(1000, rel=0.01)
+    assert facts_of(fit(direct, random_seed=1))["effective_open_answers"] == pytest.approx(1000, rel=0.01)
     warner = Collection(["no", "yes"], [Tally(designs.warner(0.75), [0, 1], [5100, 4900])])
     tree = fit(warner, random_seed=1)
-    assert tree.attrs["effective_open_answers"] == pytest.approx(10_000 * 0.25 / (0.25 / 0.5**2), rel=0.01)
-    assert "These 10,000 reports carry as much information about P as 2,4" in tree.attrs["worth"]
+    assert facts_of(tree)["effective_open_answers"] == pytest.approx(10_000 * 0.25 / (0.25 / 0.5**2), rel=0.01)
+    assert "These 10,000 reports carry as much information about P as 2,4" in facts_of(tree)["worth"]
 
 
 def test_mend_6_worth_compares_with_the_exact_floor():
@@ -337,25 +333,25 @@ def test_mend_6_worth_compares_with_the_exact_floor():
     grr = GRR(16, epsilon=1.0)
     reports, counts = grr.simulate(rng.multinomial(40_000, np.full(16, 1 / 16)), rng)
     tree = fit(Collection([f"c{x}" for x in range(16)], [Tally(grr, reports, counts)]), random_seed=1)
-    assert tree.attrs["bound_sd"] == pytest.approx(np.sqrt(51.91 / 40_000), rel=1e-3)
-    assert "can guarantee less than" in tree.attrs["worth"]
+    assert facts_of(tree)["bound_sd"] == pytest.approx(np.sqrt(51.91 / 40_000), rel=1e-3)
+    assert "can guarantee less than" in facts_of(tree)["worth"]
 
 
 def test_mend_6_no_posterior_is_said_to_beat_the_floor():
     """900 to 100 under warner(.7): P lies near the edge, and the posterior is narrower than the worst case over P."""
     edge = Collection(["no", "yes"], [Tally(designs.warner(0.7), [0, 1], [900, 100])])
     tree = fit(edge, random_seed=1)
-    assert np.isnan(tree.attrs["bound_sd"])
-    assert "guarantee" not in tree.attrs["worth"]
+    assert np.isnan(facts_of(tree)["bound_sd"])
+    assert "guarantee" not in facts_of(tree)["worth"]
 
 
 @pytest.mark.parametrize("alpha", [0.5, 100.0])
 def test_worth_does_not_count_the_prior(alpha):
     """Open answers are worth exactly themselves, and reports at a tiny epsilon nothing, whatever the prior."""
     direct = Collection(["no", "yes"], [Tally(designs.direct(), [0, 1], [70, 30])])
-    assert fit(direct, alpha, random_seed=1).attrs["effective_open_answers"] == pytest.approx(100, rel=1e-6)
+    assert facts_of(fit(direct, alpha, random_seed=1))["effective_open_answers"] == pytest.approx(100, rel=1e-6)
     noise = Collection(["no", "yes"], [Tally(designs.warner(0.5025), [0, 1], [50, 50])])
-    assert fit(noise, alpha, random_seed=1).attrs["effective_open_answers"] < 0.1
+    assert facts_of(fit(noise, alpha, random_seed=1))["effective_open_answers"] < 0.1
 
 
 def test_worth_states_where_the_prior_outweighs_the_reports():

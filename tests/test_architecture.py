@@ -3,6 +3,7 @@
 import ast
 import functools
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -18,6 +19,7 @@ LAYERS = [
         "arrays",
         "checks",
         "compiling",
+        "constants",
         "doors",
         "entropy",
         "errors",
@@ -25,6 +27,7 @@ LAYERS = [
         "hashing",
         "presenting",
         "progress",
+        "rooms",
         "starting",
     },
     {"likelihoods"},
@@ -32,28 +35,43 @@ LAYERS = [
     {"collections"},
     {"inference", "priors", "simulation", "sources"},
     {"estimators", "examples", "posteriors", "result", "theory"},
-    {"answers", "association", "describing", "fitness", "fitting", "model", "outcomes", "regression", "road"},
-    {"methods", "pages", "plots", "pymc", "robust"},
+    {"answers", "describing", "fitness", "fitting", "model", "road"},
+    {"methods", "pages", "plots", "pymc"},
+    {"association", "planning", "private_groups", "regression", "repeated", "robust", "scanning", "surveys"},
     {"__main__", "cli"},
 ]
+#: What one may leave closed: a room stands on the core, and no other room needs it. ``ldpbayes/rooms.py`` has their tables.
+ROOMS = {"association", "planning", "private_groups", "regression", "repeated", "robust", "scanning", "surveys"}
+#: Rooms that name others, as the docstrings of their packages say.
+BETWEEN: dict[str, set[str]] = {}
+#: Who may name every room.
+ABOVE = {"__main__", "cli"}
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-FAMILIES = ("estimators", "posteriors", "theory")
+FAMILIES = ("estimators", "planning", "posteriors", "theory")
 #: What several members of a family may share.
 SHARED = {
+    "estimators.constants",
+    "planning.constants",
+    "theory.constants",
     "estimators.base",
     "estimators.estimate",
     "estimators.linearized",
     "estimators.solvers",
+    "posteriors.answer",
     "posteriors.base",
-    "posteriors.conditioned_product",
+    "posteriors.completion",
     "posteriors.constants",
+    "posteriors.conditioned_product",
     "posteriors.frequency",
     "posteriors._kernels",
     "posteriors.forms",
     "posteriors.merging",
     "posteriors.nodes",
+    "posteriors.outcome",
+    "posteriors.plan",
     "posteriors.problem",
     "posteriors.products",
+    "posteriors.watch",
     "theory.base",
     "theory.information",
 }
@@ -61,32 +79,35 @@ SHARED = {
 BUILT_ON = {
     "estimators.confidence": {"estimators.mle"},
     "estimators.together": {"estimators.derived", "estimators.mle", "estimators.oracle"},
-    "posteriors.tally_chains": {"posteriors.tally_chain"},
-    "theory.planning": {"theory.risk", "theory.bounds", "theory.waves"},
-    "theory.prospects": {"theory.planning"},
+    "planning.page": {"planning.plans", "planning.prospects"},
+    "planning.plans": {"planning.risk", "planning.waves"},
+    "planning.prospects": {"planning.plans"},
     "posteriors.conjugate": {"posteriors.expanded", "posteriors.expansion", "posteriors.servers"},
     "posteriors.exact": {"posteriors.conjugate", "posteriors.servers"},
-    "posteriors.evidence": {"posteriors.expanded", "posteriors.tally_chain", "posteriors.walk"},
+    "posteriors.evidence": {"posteriors.expanded", "posteriors.hmc", "posteriors.sampler", "posteriors.walk"},
     "posteriors.expansion": {"posteriors.expanded"},
     "posteriors.floor": {"posteriors.expanded"},
-    "posteriors.joint": {"posteriors.laplace", "posteriors.expanded"},
+    "posteriors.hmc": {"posteriors.sampler", "posteriors.walk"},
     "posteriors.many": {
         "posteriors.conjugate",
         "posteriors.expansion",
         "posteriors.quadrature",
         "posteriors.servers",
     },
+    "posteriors.nuts": {"posteriors.hmc", "posteriors.sampler", "posteriors.weighted"},
     "posteriors.problem": {"posteriors.expansion"},
+    "posteriors.sampler": {"posteriors.expanded", "posteriors.walk"},
     "posteriors.servers": {"posteriors.expanded", "posteriors.floor", "posteriors.quadrature"},
     "posteriors.surrogate": {"posteriors.conjugate", "posteriors.servers"},
-    "posteriors.walk": {"posteriors._walk_kernels", "posteriors.expanded"},
+    "posteriors.walk": {"posteriors._walk_kernels"},
+    "posteriors.weighted": {"posteriors.loglinear"},
 }
 HOMES = {
     "numba": {"compiling"},
     "pymc": {
         "collections.tensor",
         "compiling",
-        "outcomes.mixture",
+        "private_groups.mixture",
         "posteriors.nuts",
         "priors.base",
         "priors.tree",
@@ -98,7 +119,7 @@ HOMES = {
     "pytensor": {
         "collections.tensor",
         "compiling",
-        "outcomes.mixture",
+        "private_groups.mixture",
         "posteriors.nuts",
         "priors.base",
         "priors.tree",
@@ -109,11 +130,11 @@ HOMES = {
         "priors.product",
     },
     "nutpie": {"inference.nuts", "posteriors.nuts"},
-    "cvxpy": {"estimators.solvers.convex"},
+    "cvxpy": {"estimators.solvers.convex", "fitness.convex"},
     "arviz_stats": {"inference.importance", "inference.diagnostics"},
     "matplotlib": {"plots", "plots.base"},
     "narwhals": {"sources.frames"},
-    "pyspark": {"sources.scanning.spark"},
+    "pyspark": {"scanning.spark"},
     "typer": {"cli", "cli.options"},
 }
 
@@ -155,9 +176,18 @@ def imports_of(package):
     return [(name, sorted(set(imports(tree, package)))) for name, tree in modules()]
 
 
+def is_door(tree):
+    """Return whether a module lists public names that load on first use: what it imports is then for type checkers."""
+    return any(isinstance(node, ast.Call) and ast.unparse(node.func) == "lazily" for node in ast.walk(tree))
+
+
 def inner_imports():
-    """Yield (name, modules below ldpbayes that it imports)."""
+    """Yield (name, modules below ldpbayes that it imports); of lists of public names, without those for type checkers."""
+    doors = {name: tree for name, tree in modules() if is_door(tree)}
     for name, used in imports_of("ldpbayes"):
+        if name in doors:
+            body = [node for node in doors[name].body if "TYPE_CHECKING" not in ast.unparse(node)]
+            used = sorted(set(imports(ast.Module(body, []), "ldpbayes")))
         yield name, [other.removeprefix("ldpbayes.") for other in used if other.startswith("ldpbayes.")]
 
 
@@ -175,6 +205,53 @@ def test_imports_go_down():
         if LEVEL[other.split(".")[0]] > LEVEL[name.split(".")[0]]
     ]
     assert not upwards, upwards
+
+
+def test_no_room_is_named_but_by_itself():
+    """The core imports no room, and a room no other, except where its docstring says so in its first line or two."""
+    wrong = []
+    for name, used in inner_imports():
+        home, others = name.split(".")[0], {other.split(".")[0] for other in used} & ROOMS
+        if home not in ABOVE:
+            wrong += [f"{name} imports {other}" for other in sorted(others - {home} - BETWEEN.get(home, set()))]
+    assert not wrong, wrong
+
+
+def test_the_core_names_no_module_of_a_room_as_text():
+    """Functions of rooms are named in the tables of the rooms; lists of public names are doors."""
+    name_of = re.compile(rf"(ldpbayes\.)?({'|'.join(sorted(ROOMS))})(\.\w+)+")
+    named = [
+        f"{name}: {node.value}"
+        for name, tree in modules()
+        if name.split(".")[0] not in ROOMS | ABOVE and not is_door(tree)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and name_of.fullmatch(node.value)
+    ]
+    assert not named, named
+
+
+def test_rooms_say_what_they_are():
+    """What it is for, what it takes from the core, and what it brings; and the rooms that it needs."""
+    trees = dict(modules())
+    assert {path.parent.name for path in PACKAGE.glob("*/registered.py")} == ROOMS
+    scope = (ROOT / "docs" / "scope.md").read_text()
+    for room in ROOMS:
+        assert any((ROOT / "tests" / room).glob("test_*.py")) and f"| `{room}/` |" in scope, room
+        text = ast.get_docstring(trees[room]) or ""
+        assert "\nFrom the core it takes" in text and "It brings" in " ".join(text.split()), room
+        for other in BETWEEN.get(room, ()):
+            assert f"``{other}``" in text.partition("\n\n")[0], f"{room} needs {other}: its first lines say so"
+
+
+def test_methods_write_no_results():
+    """A method returns an Outcome; the arrays and facts of a result are written last, by result/ and those above it."""
+    wrong = [
+        (name, other)
+        for name, used in inner_imports()
+        for other in used
+        if name.split(".")[0] in ("inference", "posteriors", "priors") and other.split(".")[0] in ("result", "road")
+    ]
+    assert not wrong, wrong
 
 
 def needed():
@@ -258,7 +335,7 @@ HEAVY = {"pymc", "pytensor", "nutpie", "cvxpy", "matplotlib"}
 def test_import_is_light():
     heavy = HEAVY | {"xarray", "pandas", "numba", "arviz_base", "scipy.stats", "scipy.optimize"}
     assert not heavy & loaded_after("import ldpbayes.cli")
-    slow = HEAVY | {"scipy.optimize", "scipy.interpolate", "scipy.stats", "pydantic", "numba", "ldpbayes.regression"}
+    slow = HEAVY | {"scipy.optimize", "scipy.interpolate", "scipy.stats", "pydantic", "numba", "ldpbayes.regression.fitting"}
     fit = "try:\n    main(['fit', 'example:nigeria'])\nexcept SystemExit:\n    pass"
     loaded = loaded_after(f"from ldpbayes.cli import main\n{fit}")
     assert "ldpbayes.pages.fit" in loaded and not slow & loaded
@@ -300,14 +377,14 @@ def test_models_do_not_import_ldpbayes():
 
 
 #: Families whose concrete members nobody else asks for: a capability is a method that returns the object or None.
-CAPABLE = ("protocols", "likelihoods", "priors", "posteriors")
+CAPABLE = ("protocols", "likelihoods", "priors", "posteriors", "repeated")
 #: Containers of data and outcomes, which a function takes beside each other: what these are may be asked.
 DOOR = {"Summary", "Integers", "Bytes", "Lists", "Answer"}
 #: Converters, constructors that check their arguments, and a prior beside a word.
 MAY_ASK = {
     ("protocols.combine", "Channel"),  # as_channel returns a Channel as it is
     ("protocols.rappor_bits", "Rappor"),  # its constructor takes nothing else
-    ("theory.planning", "Dirichlet"),  # a prior beside the word for a worst case
+    ("planning.plans", "Dirichlet"),  # a prior beside the word for a worst case
     ("regression.lists", "ListExperiment"),  # a design of several channels beside a mapping of them
 }
 #: Values of foreign libraries, of which no capability can be asked.

@@ -153,7 +153,7 @@ COLLECTIONS = [
     ("p = 0.7", "p = 0.7\n[published]\na = 1", "published must be a list"),
     ('id = "small"', "published = [1]", "[[published]]"),
     ('id = "small"', "a" + ".a" * 30_000 + " = 1", "more than 8 parts"),
-    ('id = "small"', "notes = " + "[" * 5000, "nested more than 64 levels"),
+    ('id = "small"', "notes = " + "[" * 5000, "nested too deep"),
     ('id = "small"', 'notes = "\x1b[31m\\u001b[2J"', "not valid TOML"),
     ('name = "all"', 'name = "all"\n[[channels]]\nname = "all"\nprotocol = "warner"\nfile = "small.csv"', "all"),
 ]
@@ -466,7 +466,7 @@ OPTIONS = [
     (["simulate", "/tmp/x.toml", "--categories", "4", "--users", "10", "-p", "epsilon=1\nx=2"], "one value"),
     (["simulate", "/tmp/x.toml", "--categories", "4", "--users", "10", "-p", "epsilon=1", "-p", "epsilon=2"], "given once"),
     (["simulate", "/tmp/x.toml", "--categories", "4", "--users", "10", "-p", "epsilon=" + "9" * 5000], "epsilon must be"),
-    (["simulate", "/tmp/x.toml", "--categories", "4", "--users", "10", "-p", "epsilon=" + "[" * 5000], "nested"),
+    (["simulate", "/tmp/x.toml", "--categories", "4", "--users", "10", "-p", "epsilon=" + "[" * 5000], "epsilon must be"),
     (["simulate", "/tmp/x.toml", "--categories", "4", "--users", "10000000000000", "-p", "epsilon=1"], "--users must be"),
     (
         ["simulate", "/tmp/x.toml", "--categories", "4", "--users", "1000000000000", "--protocol", "olh", "-p", "epsilon=1"],

@@ -16,8 +16,7 @@ from ldpbayes import fit, read, write
 from ldpbayes.collections import Cells, Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, LDPBayesWarning
 from ldpbayes.protocols import GRR, LocalHashing, UnaryEncoding
-from ldpbayes.sources import scan
-from ldpbayes.sources.scanning import Partial
+from ldpbayes.scanning import Partial, scan
 
 ABC = ("a", "b", "c")
 #: Good rows but for those at the places of BAD, a label that is none, a missing one and a missing key.

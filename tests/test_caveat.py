@@ -10,6 +10,7 @@ from ldpbayes.errors import CompositeWarning
 from ldpbayes.protocols import GRR
 from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.rappor_bits import RapporBits
+from ldpbayes.result.facts import facts_of
 from ldpbayes.sources import write_collection
 
 SENTENCE = "Channel 'bits': these are marginal bit counts, so only the composite likelihood applies"
@@ -25,9 +26,9 @@ def bits():
 def test_the_result_carries_the_caveat(bits, tmp_path):
     with pytest.warns(CompositeWarning, match=SENTENCE):
         tree = fit(bits, random_seed=1, draws=100, estimates=False)
-    assert tree.attrs["caveat"].startswith(SENTENCE)
+    assert facts_of(tree)["caveat"].startswith(SENTENCE)
     save(tree, tmp_path / "bits.nc")
-    assert load(tmp_path / "bits.nc").attrs["caveat"] == tree.attrs["caveat"]
+    assert facts_of(load(tmp_path / "bits.nc"))["caveat"] == facts_of(tree)["caveat"]
 
 
 def test_two_channels_of_bits_are_both_named_and_others_say_nothing(bits):

@@ -9,6 +9,7 @@ import xarray as xr
 
 from ldpbayes import Cells, Collection, Tally, cli, read
 from ldpbayes.errors import ArgumentError
+from ldpbayes.estimators.mle import MLE
 from ldpbayes.fitness import crosschecking
 from ldpbayes.fitness.crosschecking import crosscheck, predictive_check
 from ldpbayes.fitting import fit
@@ -33,8 +34,20 @@ def test_sound_surveys_are_not_flagged(root, name, prior):
     assert not report.flagged, report.sentence
     assert (report["reference"].item(), report["sampler"].item()) == ("exact", "nuts")
     assert np.abs(report["difference_mcse"]).max() <= 4
-    assert set(report["estimator"].values) == {"mle", "oracle"}
+    assert set(report["estimator"].values) == {"mle", "oracle", "convex"}
+    assert abs(report["convex_excess"]) < 1e-6 and not report["convex_astray"] and "cvxpy" in report.sentence
     assert "Nothing to flag" in report.sentence and "agrees" in str(show(report))
+
+
+def test_a_likelihood_that_is_wrong_is_seen_beside_cvxpy():
+    """The package's maximum under another device lies further from cvxpy's than both certificates allow."""
+    right = Collection(["no", "yes"], Tally(designs.warner(0.7), [0, 1], [60, 40]))
+    wrong = Collection(["no", "yes"], Tally(designs.warner(0.8), [0, 1], [60, 40]))
+    estimate = MLE()(wrong)
+    _, said = crosschecking._beside_cvxpy(right, estimate)
+    assert said["convex_astray"] and "is not the package's" in said["convex_verdict"]
+    _, said = crosschecking._beside_cvxpy(right, MLE()(right))
+    assert not said["convex_astray"] and said["convex_gap"] < 1e-3
 
 
 @pytest.mark.calibrate  # tests/test_readme.py runs the same command
@@ -150,6 +163,6 @@ def test_the_page_of_cells_has_a_row_for_each(monkeypatch):
     cells = Cells({x: Collection(["no", "yes"], Tally(designs.warner(0.8), [0, 1], [30, 20])) for x in "ab"}, by="g")
     check = crosscheck(cells, "flat", random_seed=1)
     (table,) = show(check).tables
-    assert [row[0] for row in table.rows] == ["a", "b"] and len(table.columns) == 6
+    assert [row[0] for row in table.rows] == ["a", "b"] and len(table.columns) == 7
     worst = np.abs(check["difference_sd"]).max("category").values
     assert [row[2] for row in table.rows] == worst.tolist()

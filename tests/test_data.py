@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
+from ldpbayes import fit
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.estimators.base import information_covariance
 from ldpbayes.estimators.mle import MLE
@@ -74,7 +75,7 @@ def yes_share(collection):
 def flat_posterior(collection, ci_prob=0.95, method=Exact):
     """Return the exact group of the flat-prior posterior at the category yes: mean, sd, lower and upper end."""
     prior = Dirichlet.flat(collection.n_categories)
-    tree = method(draws=4, chains=1).posterior(collection, prior, random_seed=1, ci_prob=ci_prob)
+    tree = fit(collection, prior, method(draws=4, chains=1), random_seed=1, ci_prob=ci_prob, estimates=False)
     exact = tree["exact"].sel(category="yes")
     return {key: float(exact[f"distribution_{key}"]) for key in ("mean", "sd", "lower", "upper")}
 

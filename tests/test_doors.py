@@ -22,7 +22,7 @@ import ldpbayes as lb
 from ldpbayes import Tally
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols import GRR, UnaryEncoding
-from ldpbayes.sources.scanning import Partial
+from ldpbayes.scanning import Partial
 
 LABELS = ["red", "green", "blue"]
 FRAMES = {

@@ -15,6 +15,7 @@ from ldpbayes.fitness.cells import verdict_of_cells
 from ldpbayes.methods import NUTS
 from ldpbayes.protocols import Channel
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.result.facts import facts_of
 
 LABELS = ["a", "b", "c"]
 
@@ -50,7 +51,7 @@ def test_one_result_has_all_cells(cells, tree):
     assert tree["constant_data"]["rural"].values.tolist() == [0.2, 0.3, 0.4]
     assert tree["constant_data"]["alpha"].dims == ("category",)  # one prior of all cells
     assert tree["cells"]["method"].values.tolist() == ["exact"] * 3 and tree.attrs["method"] == "exact"
-    assert tree.attrs["n_cells"] == 3 and tree.attrs["title"] == "Three cells" and tree.attrs["converged"] == 1
+    assert facts_of(tree)["n_cells"] == 3 and tree.attrs["title"] == "Three cells" and tree.attrs["converged"] == 1
     assert json.loads(tree.attrs["settings"])["random_seed"] == 3
 
 
@@ -70,7 +71,7 @@ def test_each_cell_is_the_fit_of_its_collection(cells, tree):
                 if mine.dtype.kind == "f":
                     np.testing.assert_allclose(mine, theirs, rtol=1e-7, err_msg=name)
         np.testing.assert_array_equal(alone["observed_data"]["counts_all"], part["observed_data"]["counts_all"])
-        assert part.attrs["n_reports"] == cell.n_reports and part.attrs["worth"] == alone.attrs["worth"]
+        assert part.attrs["n_reports"] == cell.n_reports and facts_of(part)["worth"] == facts_of(alone)["worth"]
         result.validate(part)
 
 
@@ -120,12 +121,12 @@ def test_the_fit_of_the_reports_of_all_cells_is_said(prior):
     full = Collection(LABELS, [Tally(blind, np.array([[True] * 3, [False] * 3]), [100, 100])])
     belief = prior if prior == "flat" else CellsApart(LogisticNormal(3), 2)
     tree = fit(Cells({"x": good, "y": good}), belief, random_seed=1, draws=100)
-    assert tree.attrs["fitness"].startswith("The reports of all 2 cells fit the design")
+    assert facts_of(tree)["fitness"].startswith("The reports of all 2 cells fit the design")
     bad = fit(Cells({"x": good, "y": full}), belief, random_seed=1, draws=100)
-    assert "of 1 of 2 cells do not fit the design: y; nothing" in bad.attrs["fitness"] and bad.attrs["fitness_flagged"]
-    assert bad.attrs["identifiability"] == "" and bad.attrs["caveat"] == ""
+    assert "of 1 of 2 cells do not fit the design: y; nothing" in facts_of(bad)["fitness"] and bad.attrs["fitness_flagged"]
+    assert facts_of(bad)["identifiability"] == "" and facts_of(bad)["caveat"] == ""
     unknown = fit(Cells({"x": survey([40, 35, 25])}), "flat", random_seed=1, draws=100)
-    assert unknown.attrs["fitness"] == "No test of fit is possible in any cell."
+    assert facts_of(unknown)["fitness"] == "No test of fit is possible in any cell."
 
 
 def test_honest_cells_are_rarely_flagged_and_a_shared_fault_is_seen():
@@ -191,11 +192,11 @@ def test_a_cell_that_cannot_be_served_is_left_out_by_name_with_its_reason(cells,
 def test_a_prior_over_all_cells_serves_them_together(cells):
     prior = CellsApart(LogisticNormal(3), 3)
     tree = fit(cells, prior, random_seed=1)
-    assert tree.attrs["method"] == "laplace" and tree.attrs["converged"] and tree.attrs["k_hat"] < 0.7
+    assert tree.attrs["method"] == "weighted" and tree.attrs["converged"] and facts_of(tree)["k_hat"] < 0.7
     assert tree["posterior"]["distribution"].dims == ("chain", "draw", "cell", "category")
     # With a prior under which the cells are independent, every cell is as if it were alone.
     for key in cells:
-        alone = fit(cells[key], LogisticNormal(3), "laplace", random_seed=2)
+        alone = fit(cells[key], LogisticNormal(3), "weighted", random_seed=2)
         one, other = (part["summary"] for part in (result.select(tree, key), alone))
         for target in ("distribution", "frequency"):
             left, right = one.sel(target=target), other.sel(target=target)
@@ -206,18 +207,18 @@ def test_a_prior_over_all_cells_serves_them_together(cells):
     one, other = (part["summary"].sel(target="distribution") for part in (tree, sampled))
     error = np.hypot(one["mcse"].values, other["mcse"].values)
     assert np.abs((one["mean"].values - other["mean"].values) / error).max() < 4.5
-    with pytest.raises(InfeasibleError, match="needs the methods laplace, hmc, nuts"):
+    with pytest.raises(InfeasibleError, match="needs the methods weighted, hmc, nuts"):
         fit(cells, prior, "exact")
 
 
 def test_summaries_are_served_by_a_prior_over_all_cells(cells):
     prior = CellsApart(LogisticNormal(3), 3)
-    full = fit(cells, prior, "laplace", random_seed=1)
+    full = fit(cells, prior, "weighted", random_seed=1)
     pilots = full["summary"]["mean"].sel(target="distribution").values
-    tree = fit(cells.summaries(pilots), prior, "laplace", random_seed=1)
+    tree = fit(cells.summaries(pilots), prior, "weighted", random_seed=1)
     one, other = (part["summary"].sel(target="distribution").isel(cell=[0, 1]) for part in (full, tree))
     assert (np.abs(one["mean"] - other["mean"]) < 0.2 * one["sd"]).all()
-    assert tree.attrs["frequency_draws"] == "mean only"
+    assert facts_of(tree)["frequency_draws"] == "mean only"
 
 
 def test_cells_of_which_only_some_have_weights():
@@ -225,7 +226,7 @@ def test_cells_of_which_only_some_have_weights():
     rng = np.random.default_rng(5)
     weighted = from_sample(LABELS, GRR(3, 1.0), rng.integers(0, 3, 300), weights=rng.uniform(0.5, 2, 300))
     both = fit(Cells({"w": weighted, "p": survey([120, 100, 80])}), random_seed=1)
-    assert both.attrs["frequency_draws"] == "left out" and "frequency" not in both["posterior"]
+    assert facts_of(both)["frequency_draws"] == "left out" and "frequency" not in both["posterior"]
     alone = fit(survey([120, 100, 80]), random_seed=1)
     mean = both["summary"]["mean"].sel(target="distribution", cell="p").values
     np.testing.assert_allclose(mean, alone["summary"]["mean"].sel(target="distribution").values, atol=0.002)

@@ -264,7 +264,7 @@ def test_results_that_hold_what_they_do_not_say(tmp_path, sealed, add, said):
 
 
 def test_partial_results_that_are_compressed_are_none():
-    from ldpbayes.sources.scanning.partials import NOTHING, Partial
+    from ldpbayes.scanning.partials import NOTHING, Partial
 
     assert Partial.from_bytes(NOTHING.to_bytes()).keys == ()
     with np.load(io.BytesIO(NOTHING.to_bytes())) as arrays:

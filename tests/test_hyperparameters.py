@@ -10,6 +10,7 @@ from ldpbayes.collections import Derived
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.pages import show
 from ldpbayes.protocols import UnaryEncoding
+from ldpbayes.result.facts import facts_of
 
 LABELS = tuple("abcde")
 TALLY = Tally(GRR(5, 1.0), range(5), [80, 50, 30, 25, 15])
@@ -49,7 +50,7 @@ def test_without_draws_the_same_is_said(learnt):
     tree = fit(collected("first two"), "learnt", draws=0)
     page = show(tree)
     assert [table.title for table in page.tables] == ["Derived quantities", "Shares", "Hyperparameters of the prior"]
-    assert page.tables[2].rows[0][1] == pytest.approx(float(learnt.attrs["alpha_mean"]))
+    assert page.tables[2].rows[0][1] == pytest.approx(float(facts_of(learnt)["alpha_mean"]))
     assert "distribution" not in tree["posterior"] and "draws, which are not kept" in tree.attrs["reason"]
     off = abs(tree["summary"]["derived_mean"] - learnt["summary"]["derived_mean"])
     assert (off < 5 * np.hypot(tree["summary"]["derived_mcse"], learnt["summary"]["derived_mcse"])).all()
@@ -64,7 +65,7 @@ def test_cells_that_share_a_hyperparameter_have_it_once():
     cells = Cells({"x": collected("first two"), "y": collected("first two")})
     tree = fit(cells, "learnt", random_seed=1, draws=100)
     page = show(tree, collection=cells)
-    assert [row[:2] for row in page.tables[2].rows] == [("alpha", tree.attrs["alpha_mean"])]
+    assert [row[:2] for row in page.tables[2].rows] == [("alpha", facts_of(tree)["alpha_mean"])]
     assert list(json.loads(page.render("json"))["derived"]) == ["first two"]
 
 
@@ -89,7 +90,7 @@ def test_without_draws_methods_are_what_was_asked_for():
     more = Collection(LABELS[:4], Tally(unary, *unary.simulate(np.array([36, 12, 6, 6]) * 1000, np.random.default_rng(1))))
     assert fit(more, "jeffreys", "surrogate", draws=0).attrs["method"] == "surrogate"
     exact = fit(collection, "jeffreys", draws=0)
-    assert exact.attrs["method"] == "exact" and "No draws were made." in exact.attrs["checked"]
+    assert exact.attrs["method"] == "exact" and "No draws were made." in facts_of(exact)["checked"]
     drawn = fit(collection, "jeffreys", "quadrature", random_seed=1, draws=50, estimates=False)
     for key in ("mean", "lower", "upper"):
         np.testing.assert_allclose(exact["exact"][f"distribution_{key}"], drawn["exact"][f"distribution_{key}"])

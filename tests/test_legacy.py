@@ -11,6 +11,7 @@ import pytest
 
 import ldpbayes as lb
 from ldpbayes.result import saving
+from ldpbayes.result.facts import facts_of
 
 FOLDER = pathlib.Path(__file__).parent / "legacy"
 MANIFEST = json.loads((FOLDER / "manifest.json").read_text())
@@ -34,7 +35,7 @@ def read_result(path, known, scratch):
     for name in ("mean", "sd", "lower", "upper"):
         np.testing.assert_allclose(np.ravel(summary[name].sel(at)), known[name], rtol=1e-12, err_msg=name)
     assert summary["category"].values.tolist() == known["category"]
-    assert {name: str(tree.attrs[name]) for name in ("method", "prior", "n_reports")}.items() <= known.items()
+    assert {name: str(facts_of(tree)[name]) for name in ("method", "prior", "n_reports")}.items() <= known.items()
     if "last_draw" not in known:
         return
     draws = tree["posterior"]["distribution"]

@@ -337,7 +337,7 @@ def test_results_are_trees_with_a_table_a_page_and_a_file(minarets, tmp_path):
 
 
 def test_show_knows_every_kind_of_result():
-    from ldpbayes.theory.planning import plan
+    from ldpbayes.planning import plan
 
     plans = plan(n_categories=4, epsilon=1, error=0.1, kind="max")
     assert show(list(plans)).tables[0].columns[0].key == "protocol" and "no category exceeds" in repr(plans)
@@ -533,7 +533,7 @@ def test_one_rule_of_endings_keeps_everything(minarets, tmp_path):
 
 
 def test_predictions_are_drawn_over_the_covariates_in_order():
-    from ldpbayes.pages.regress import _rows_to_predict
+    from ldpbayes.regression.page import _rows_to_predict
 
     rng, n = np.random.default_rng(5), 400
     columns = {"sex": np.array(["f", "m"], dtype=object)[rng.integers(2, size=n)], "age": rng.integers(18, 66, size=n)}

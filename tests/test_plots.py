@@ -7,8 +7,8 @@ import pytest
 from commands import run
 
 import ldpbayes as lb
-from ldpbayes import plots
-from ldpbayes.theory import planning
+from ldpbayes import planning, plots
+from ldpbayes.planning.figures import _words
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def plan_axes():
 
 def test_mend_26_no_curve_hides_another(plan_axes):
     """Curves differ in colour, dashes and marker places, and a later curve is thinner than those below it."""
-    named = {plots._words(name) for name in planning.PROTOCOLS}
+    named = {_words(name) for name in planning.PROTOCOLS}
     curves = [found for found in plan_axes.lines if found.get_label() in named]
     assert len(curves) == len(planning.PROTOCOLS)
     for attribute in ("get_color", "get_marker", "get_markevery"):

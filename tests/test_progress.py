@@ -1,5 +1,6 @@
 """Progress bars on standard error, and what is kept after Ctrl-C by each method."""
 
+import functools
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,12 +11,13 @@ from conditioned import weighted
 from ldpbayes import Cells, Collection, Tally
 from ldpbayes.errors import ConvergenceError, DiagnosticWarning, LDPBayesWarning
 from ldpbayes.fitting import fit
-from ldpbayes.posteriors import base, nuts
+from ldpbayes.posteriors import nuts
 from ldpbayes.posteriors.base import Pace, Watch
 from ldpbayes.posteriors.frequency import TOGETHER
 from ldpbayes.progress import track
 from ldpbayes.protocols import GRR
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.result.facts import facts_of
 from ldpbayes.road import walk
 from ldpbayes.road.methods import METHODS
 
@@ -68,7 +70,7 @@ def test_finished_keeps_what_was_done_before_an_interruption():
 def test_every_method_shows_its_progress_on_standard_error(name, capsys, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     collection = collected(GRR(3, 1.0), 30)
-    METHODS[name](draws=250).posterior(collection, "jeffreys", random_seed=1, progressbar=True)
+    fit(collection, "jeffreys", METHODS[name](draws=250), random_seed=1, progressbar=True, estimates=False)
     out, err = capsys.readouterr()
     assert not out and "%" in err
 
@@ -83,10 +85,10 @@ def test_interrupted_surrogate_keeps_the_weighted_blocks(monkeypatch):
 
 def test_interrupted_surrogate_says_so_and_auto_does_not_start_another_method(monkeypatch):
     collection = collected(UnaryEncoding.optimized(12, 1.0), 800)
-    assert fit(collection, random_seed=1, estimates=False).attrs["interrupted"] == 0
+    assert facts_of(fit(collection, random_seed=1, estimates=False))["interrupted"] == 0
     interrupt(monkeypatch, type(collection.rows), "log_likelihood", 3)
     tree = fit(collection, random_seed=1, estimates=False)
-    assert tree.attrs["method"] == "surrogate" and tree.attrs["interrupted"] == 1
+    assert tree.attrs["method"] == "surrogate" and facts_of(tree)["interrupted"] == 1
     assert tree["posterior"]["frequency"].shape == (4, 375, 12)
     assert "Interrupted: 375 draws a chain were kept." in tree.attrs["outcome"]
 
@@ -94,7 +96,7 @@ def test_interrupted_surrogate_says_so_and_auto_does_not_start_another_method(mo
 def test_interrupted_surrogate_that_cannot_be_trusted_stops(monkeypatch):
     collection = collected(neighbours(10), 60)
     with pytest.raises(ConvergenceError):
-        METHODS["surrogate"]().posterior(collection, "jeffreys", random_seed=1)
+        fit(collection, "jeffreys", METHODS["surrogate"](), random_seed=1, estimates=False)
     interrupt(monkeypatch, type(collection.rows), "log_likelihood", 2)
     with pytest.raises(KeyboardInterrupt, match="cannot be trusted"):
         fit(collection, "jeffreys", "surrogate", random_seed=1, estimates=False)
@@ -105,7 +107,7 @@ def test_interrupted_draws_of_frequencies_keep_the_finished_ones(monkeypatch):
     with monkeypatch.context() as patch:
         interrupt(patch, type(collection.rows.sampler()), "allocate_each", 3)  # draws are allocated in blocks
         tree = fit(collection, method="exact", random_seed=1, estimates=False)
-    assert tree["posterior"]["distribution"].shape == (4, 3 * TOGETHER // 4, 5) and tree.attrs["interrupted"] == 1
+    assert tree["posterior"]["distribution"].shape == (4, 3 * TOGETHER // 4, 5) and facts_of(tree)["interrupted"] == 1
     assert tree["summary"]["mcse"].sel(target="distribution").max() == 0  # the moments do not come from draws
     interrupt(monkeypatch, type(collection.rows.sampler()), "allocate_each", 0)
     with pytest.raises(KeyboardInterrupt):
@@ -120,7 +122,7 @@ def test_interrupted_chains_are_not_handed_over(monkeypatch):
     others = [name for name in METHODS if name not in ("pair_slice", "nuts")]
     with pytest.warns(DiagnosticWarning, match="interrupted after"):
         tree = fit(collection, "jeffreys", random_seed=1, estimates=False, exclude=others)
-    assert tree.attrs["method"] == "pair_slice" and tree.attrs["interrupted"] == 1
+    assert tree.attrs["method"] == "pair_slice" and facts_of(tree)["interrupted"] == 1
 
 
 def _stop(items, after):
@@ -139,7 +141,7 @@ def test_cells_one_by_one_have_one_bar_and_a_warning_where_they_take_long(capsys
     fit(three_cells(), "jeffreys", "quadrature", draws=250, random_seed=1, estimates=False, progressbar=True)
     out, err = capsys.readouterr()
     assert not out and "Cells" in err and "100%" in err
-    monkeypatch.setattr(base, "LONG", 1e-6)
+    monkeypatch.setattr(walk, "Watch", functools.partial(Watch, long=1e-6))
     with pytest.warns(LDPBayesWarning, match="all 3 cells takes about .* s of one processor core; progressbar=True") as said:
         fit(three_cells(), "jeffreys", "quadrature", draws=250, random_seed=1, estimates=False)
     assert said[0].filename == __file__

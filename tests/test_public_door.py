@@ -49,7 +49,7 @@ def test_signatures_change_on_purpose():
 def test_arguments_of_questions_figures_and_the_theory_are_described():
     """Most of them once, by name, for all functions that take them."""
     theory = [value for name in lb.theory.__all__ if inspect.ismodule(value := getattr(lb.theory, name))]
-    for module in (lb.answers, lb.plots, *theory):
+    for module in (lb.answers, lb.plots, lb.planning, lb.planning.risk, *theory):
         for name in module.__all__:
             function = getattr(module, name)
             names = list(inspect.signature(function).parameters) if inspect.isfunction(function) else []
@@ -60,7 +60,7 @@ def test_arguments_of_questions_figures_and_the_theory_are_described():
 
 
 def test_mend_27_submodules_are_attributes():
-    code = "import ldpbayes as lb; lb.answers.contrast, lb.theory.risk, lb.theory.planning, lb.plots.plot_forest"
+    code = "import ldpbayes as lb; lb.answers.contrast, lb.planning.risk, lb.planning, lb.plots.plot_forest"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
 

@@ -54,7 +54,7 @@ def test_workflows_run_what_there_is(path):
     for listed in re.findall(r"(?:ENVIRONMENTS|\{environment): ([\w. -]+)", text):
         if not listed.startswith("$"):
             assert set(listed.split()) <= environments, listed
-    for index in ("pypi.org", "index-url", "twine"):
+    for index in ("twine", "pypa"):
         assert index not in text
 
 

@@ -22,6 +22,7 @@ from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.pymc import observe
 from ldpbayes.result import saving
+from ldpbayes.result.facts import facts_of
 
 OLD = sorted((pathlib.Path(__file__).parent / "data").glob("result_0.1.0_*.nc"))
 LABELS = ["a", "b", "c", "d"]
@@ -278,7 +279,9 @@ def test_a_trace_of_one_distribution_becomes_a_result(tmp_path):
     exact = fit(collection, "flat", "exact", random_seed=1)
     draws = exact["posterior"]["distribution"].values
     tree = result.attach(trace_of(draws, sigma=np.ones((4, 1000))), collection, random_seed=2, prior="flat")
-    assert tree.attrs["method"] == "attached" and tree.attrs["converged"] and tree.attrs["frequency_draws"] == "allocated"
+    assert (
+        tree.attrs["method"] == "attached" and tree.attrs["converged"] and facts_of(tree)["frequency_draws"] == "allocated"
+    )
     mean, sd = frequency_moments(
         exact["exact"]["distribution_mean"].values, exact["exact"]["distribution_sd"].values ** 2, np.ones(4), 200
     )
@@ -411,7 +414,7 @@ def test_summaries_have_the_mean_of_the_frequencies_only(groups, trace, tmp_path
     full = result.attach(trace, groups, random_seed=1)
     pilot = full["summary"]["mean"].sel(target="distribution").values
     tree = result.attach(trace, groups.summaries(pilot), random_seed=1)
-    assert "frequency" not in tree["posterior"] and tree.attrs["frequency_draws"] == "mean only"
+    assert "frequency" not in tree["posterior"] and facts_of(tree)["frequency_draws"] == "mean only"
     exact, found = (one["summary"].sel(target="frequency") for one in (full, tree))
     # Within a fraction of a posterior sd; the expansion is good near the pilot.
     assert (np.abs(exact["mean"] - found["mean"]) < 0.25 * exact["sd"]).all()
@@ -420,7 +423,7 @@ def test_summaries_have_the_mean_of_the_frequencies_only(groups, trace, tmp_path
     with pytest.raises(ArgumentError, match="no frequencies"):
         answers.category_sum(tree, "a", target="frequency", cell="north, 2020")
     save(tree, tmp_path / "mean.nc")
-    assert load(tmp_path / "mean.nc").attrs["frequency_draws"] == "mean only"
+    assert facts_of(load(tmp_path / "mean.nc"))["frequency_draws"] == "mean only"
 
 
 @pytest.mark.parametrize(

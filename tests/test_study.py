@@ -89,7 +89,7 @@ def test_bounds_stand_below_what_they_bound(risk):
 
 @pytest.mark.parametrize("protocol", ["grr", "oue", "subset", "hadamard"])
 def test_mle_and_oracle_reach_their_risks(protocol):
-    """A fixed distribution inside the simplex and many reports: both targets on the formulas of theory.risk."""
+    """A fixed distribution inside the simplex and many reports: both targets on the formulas of planning.risk."""
     cell = {"protocol": protocol, "n_categories": 5, "epsilon": 2.0, "n_reports": 20_000, "population": "geometric"}
     rng = np.random.default_rng(11)
     lines = evaluate.simulate_risks(cell | {"replications": 200}, rng, estimators=("mle", "oracle"))

@@ -12,6 +12,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 import ldpbayes as lb
+from ldpbayes.result.facts import facts_of
 from studies import weights
 
 STORED = pathlib.Path(__file__).parents[1] / "docs" / "studies" / "weights.parquet"
@@ -30,7 +31,7 @@ def test_a_weighted_regression_at_the_edge_is_no_surer_than_fit():
     regressed = lb.regress(frame, "answer ~ 1", lb.GRR(2, 1.2), weights="w", random_seed=1)
     plain = lb.regress(frame, "answer ~ 1", lb.GRR(2, 1.2), random_seed=1)
     fitted = lb.fit(lb.read(frame, lb.GRR(2, 1.2), report="answer", weights="w"), random_seed=1)
-    assert regressed.attrs["design_effect"] == pytest.approx(fitted.attrs["design_effect"], rel=1e-6)
+    assert facts_of(regressed)["design_effect"] == pytest.approx(facts_of(fitted)["design_effect"], rel=1e-6)
     (_, high), _ = ends_of(regressed)
     assert ends_of(plain)[0][1] < high < 1.1 * ends_of(fitted)[0][1]
 

@@ -21,6 +21,7 @@ from ldpbayes.priors import Compliance, Hierarchical, LogLinear, Product, Smooth
 from ldpbayes.priors.base import ScaleLaw
 from ldpbayes.protocols import UnaryEncoding, designs
 from ldpbayes.result import select
+from ldpbayes.result.facts import facts_of
 
 
 def reports_of(protocol, p, n, seed=0):
@@ -51,7 +52,7 @@ def test_cells_fitted_one_by_one_are_named():
     assert "prior and reports disagree" in plot_groups(tree).axes[-1].get_xlabel()
     assert "prior and reports disagree in 1 of 2 groups" in plot_forest(tree).axes[-1].get_xlabel().replace("\n", " ")
     quiet = fit(cells_of([20_000, 20_000]), random_seed=1, draws=250)
-    assert quiet.attrs["decides"] == quiet.attrs["decides_note"] == "" and who_decides(quiet) == ""
+    assert quiet.attrs["decides"] == facts_of(quiet)["decides_note"] == "" and who_decides(quiet) == ""
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def split(prior, z):
 
 def test_a_prior_with_hyperparameters_is_scaled_by_theirs():
     known = fit(reports_of(GRR(6, 2.0), zipf(6), 8000), "smooth", random_seed=1, draws=250)
-    assert list(known["sensitivity"]["parameter"].values) == ["sigma", "tau"] and known.attrs["decides_note"] == ""
+    assert list(known["sensitivity"]["parameter"].values) == ["sigma", "tau"] and facts_of(known)["decides_note"] == ""
     assert [column.key for column in show(known).tables[-1].columns][-1] == "decided_by"
     assert known.attrs["prior_decides"] == 0 and known.attrs["decided_by"] == "reports"
 
@@ -89,11 +90,15 @@ def test_a_joint_fit_has_confidence_intervals_of_every_cell():
     found = tree["confidence"]
     own = confidence_intervals([cells["g1"]])[0]
     np.testing.assert_allclose(found["lower"].sel(target="distribution", cell="g1"), own.lower[0])
-    assert tree.attrs["decided_by"] == "" and "is not stated" in tree.attrs["decides_note"]
+    assert tree.attrs["decided_by"] == "" and "is not stated" in facts_of(tree)["decides_note"]
     tree.attrs |= {"decides": "Here the prior decides in 1 of 3 cells (g2). More.", "prior_decides": 1}
     del tree["cells"]  # which says who decides in each
     one = select(tree, "g0")
-    assert who_decides(tree) and not who_decides(one) and one.attrs["decides_note"].startswith("Here the prior decides in 1")
+    assert (
+        who_decides(tree)
+        and not who_decides(one)
+        and facts_of(one)["decides_note"].startswith("Here the prior decides in 1")
+    )
     headings = [column.key for column in show(tree).tables[0].columns]
     assert "distribution_confidence" in headings
 
@@ -144,7 +149,7 @@ def test_empty_categories_do_not_hide_that_the_reports_decide():
 @pytest.mark.parametrize("n, decides", [(30, True), (30_000, False)])
 def test_one_collection_still_says_it(n, decides):
     tree = fit(reports_of(GRR(5, 1.0), np.full(5, 0.2), n), 20.0, random_seed=1, draws=250)
-    assert bool(tree.attrs["decides"]) == decides and tree.attrs["decides_note"] == ""
+    assert bool(tree.attrs["decides"]) == decides and facts_of(tree)["decides_note"] == ""
 
 
 def lists(n=150):

@@ -16,7 +16,6 @@ import sys
 TESTS = (
     "tests/test_net.py",
     "tests/mend/test_04_asymmetric_mixtures.py",
-    "tests/mend/test_05_contamination_hull.py",
     "tests/mend/test_31_few_categories_weak_reports.py",
     "tests/estimators",
     "tests/protocols/test_contract.py",
@@ -24,7 +23,7 @@ TESTS = (
     "tests/posteriors/test_evidence.py",
     "tests/posteriors/test_exact.py",
     "tests/posteriors/test_expansion.py",
-    "tests/posteriors/test_laplace.py",
+    "tests/posteriors/test_weighted.py",
     "tests/posteriors/test_many.py",
     "tests/posteriors/test_quadrature.py",
     "tests/posteriors/test_tally_states.py",

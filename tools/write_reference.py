@@ -18,13 +18,6 @@ DOOR = {
     "Protocols and survey designs": "GRR make_protocol".split(),
     "Errors and warnings": "LDPBayesError".split(),
 }
-#: What plans and prospects offer beside ``plan``; the other modules of the theory are cited by the pages about it.
-PLANS = (
-    "planning.expected_error",
-    "prospects.power",
-    "prospects.poisoned_share",
-    "prospects.noncompliance",
-)
 MODULES = {
     "collections": "What was collected",
     "protocols": "Protocols and survey designs",
@@ -34,6 +27,7 @@ MODULES = {
     "answers": "Questions to a posterior",
     "robust": "What conclusions withstand",
     "pymc": "Models of your own in PyMC",
+    "planning": "Theory and plans",
     "theory": "Theory and plans",
     "plots": "Figures",
     "pages": "Pages",
@@ -47,9 +41,7 @@ def members(module: str) -> list[str]:
     values = {name: getattr(public, name) for name in public.__all__}
     found = []
     for name, value in values.items():
-        if inspect.ismodule(value):
-            found += [f"{module}.{one}" for one in PLANS if one.startswith(f"{name}.")]
-        elif callable(value) and getattr(lb, name, None) is not value:
+        if callable(value) and getattr(lb, name, None) is not value:
             found.append(f"{module}.{name}")
     return found
 

@@ -12,47 +12,47 @@ from ldpbayes.doors import lazily
 
 if TYPE_CHECKING:
     from ldpbayes.answer import Answer as Answer
-    from ldpbayes.answers.association import conditional as conditional
-    from ldpbayes.answers.association import cramers_v as cramers_v
-    from ldpbayes.answers.association import independence as independence
-    from ldpbayes.answers.association import joint_table as joint_table
-    from ldpbayes.answers.association import mutual_information as mutual_information
-    from ldpbayes.answers.association import odds_ratio as odds_ratio
-    from ldpbayes.answers.cells import poststratify as poststratify
     from ldpbayes.answers.contrasts import contrast as contrast
     from ldpbayes.answers.intervals import interval_parts as interval_parts
     from ldpbayes.answers.intervals import largest as largest
     from ldpbayes.answers.intervals import simultaneous_intervals as simultaneous_intervals
-    from ldpbayes.answers.missing import missing_answers as missing_answers
-    from ldpbayes.answers.regression import comparisons as comparisons
-    from ldpbayes.answers.regression import odds_ratios as odds_ratios
-    from ldpbayes.answers.regression import predictions as predictions
-    from ldpbayes.answers.regression import slopes as slopes
     from ldpbayes.answers.shares import category_sum as category_sum
     from ldpbayes.answers.shares import entropy as entropy
     from ldpbayes.answers.shares import probability_in_top as probability_in_top
+    from ldpbayes.association.questions import conditional as conditional
+    from ldpbayes.association.questions import cramers_v as cramers_v
+    from ldpbayes.association.questions import independence as independence
+    from ldpbayes.association.questions import joint_table as joint_table
+    from ldpbayes.association.questions import mutual_information as mutual_information
+    from ldpbayes.association.questions import odds_ratio as odds_ratio
+    from ldpbayes.regression.poststratification import poststratify as poststratify
+    from ldpbayes.regression.questions import comparisons as comparisons
+    from ldpbayes.regression.questions import odds_ratios as odds_ratios
+    from ldpbayes.regression.questions import predictions as predictions
+    from ldpbayes.regression.questions import slopes as slopes
+    from ldpbayes.surveys.missing import missing_answers as missing_answers
 
 _HOMES = {
     "Answer": "answer",
     "category_sum": "answers.shares",
-    "comparisons": "answers.regression",
-    "conditional": "answers.association",
+    "comparisons": "regression.questions",
+    "conditional": "association.questions",
     "contrast": "answers.contrasts",
-    "cramers_v": "answers.association",
+    "cramers_v": "association.questions",
     "entropy": "answers.shares",
-    "independence": "answers.association",
+    "independence": "association.questions",
     "interval_parts": "answers.intervals",
-    "joint_table": "answers.association",
+    "joint_table": "association.questions",
     "largest": "answers.intervals",
-    "missing_answers": "answers.missing",
-    "mutual_information": "answers.association",
-    "odds_ratio": "answers.association",
-    "odds_ratios": "answers.regression",
-    "poststratify": "answers.cells",
-    "predictions": "answers.regression",
+    "missing_answers": "surveys.missing",
+    "mutual_information": "association.questions",
+    "odds_ratio": "association.questions",
+    "odds_ratios": "regression.questions",
+    "poststratify": "regression.poststratification",
+    "predictions": "regression.questions",
     "probability_in_top": "answers.shares",
     "simultaneous_intervals": "answers.intervals",
-    "slopes": "answers.regression",
+    "slopes": "regression.questions",
 }
 
 __all__ = list(_HOMES)

@@ -16,6 +16,7 @@ from scipy.special import ndtr, ndtri
 
 from ldpbayes import checks
 from ldpbayes.answer import Answer
+from ldpbayes.answers.constants import GOLDEN
 from ldpbayes.arguments import REFUSES, explained
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.collections.cells import as_collection
@@ -23,13 +24,15 @@ from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError, l
 from ldpbayes.estimators.confidence import combined_interval
 from ldpbayes.inference.diagnostics import mcse_of_mean
 from ldpbayes.inference.ends import beta_ends, ends_of_draws, ends_of_equal_draws, tails
+from ldpbayes.result.facts import facts_of
 from ldpbayes.result.validation import NO_DRAWS, need_draws, need_result
+
+#: Points of a lattice in two dimensions.
+LATTICE = 2**13
 
 TARGETS = ("distribution", "frequency")
 #: A conclusion about shares of categories, and the number that it may end with.
 _CONCLUSION = re.compile(r"(.+?)\s*([<>])=?\s*(.+?)\s*")
-#: Points of a lattice in two dimensions, and the step along its second one: the golden section.
-LATTICE, GOLDEN = 2**13, (math.sqrt(5) - 1) / 2
 _NUMBER = re.compile(r"[0-9]*\.?[0-9]+\s*%?")
 #: What questions take.
 WORDS = {
@@ -90,7 +93,7 @@ def _argument(name: str, value: Any) -> str:
 
 def _about(results: Sequence[Any]) -> dict[str, Any]:
     """Return what an answer states of the results that it came from."""
-    attrs = [result.attrs for result in results]
+    attrs = [facts_of(result) for result in results]
     if not attrs:
         return {}
     joined = {name: "; ".join(dict.fromkeys(str(one[name]) for one in attrs if name in one)) for name in _STATED}
@@ -367,9 +370,11 @@ def confidence_of(
 def mcse(result: xr.DataTree, draws: NDArray) -> NDArray:
     """Return the Monte Carlo standard errors of the means of (draws, …) arrays, in the order of the result's draws."""
     result = as_result(result)
-    independent, chains = result.attrs.get("sampling") == "independent", result["posterior"].sizes["chain"]
+    independent, chains = facts_of(result).get("sampling") == "independent", result["posterior"].sizes["chain"]
     error = mcse_of_mean(draws.reshape(chains, len(draws) // chains, -1), independent=independent)
-    share = float(np.min(result.attrs.get("effective_draws", len(draws)))) / len(draws)  # of one, where weights resampled
+    share = float(np.min(facts_of(result).get("effective_draws", len(draws)))) / len(
+        draws
+    )  # of one, where weights resampled
     return error.reshape(draws.shape[1:]) / np.sqrt(min(share, 1.0))
 
 
@@ -430,7 +435,7 @@ def without_draws(result: xr.DataTree) -> bool:
 
 def warn_of_clusters(result: xr.DataTree) -> dict[str, str]:
     """Return the attr of a sum or a difference of cells that have clusters in common, and warn of it."""
-    said = result.attrs.get("clusters")
+    said = facts_of(result).get("clusters")
     if said:
         warn(said, DiagnosticWarning)
     return {"clusters": said} if said else {}
@@ -560,7 +565,7 @@ def prior_weight(result: xr.DataTree, cell: str | tuple[str, ...] | None = None)
     need_result(result)
     if "alpha" in result["constant_data"]:  # also in results of version 0.1.0, which hold nothing else
         return float(of_cell(result, result.children["constant_data"].dataset["alpha"], cell).sum())
-    weight = float(np.ravel(result.attrs.get("prior_weight", np.nan))[0])
+    weight = float(np.ravel(facts_of(result).get("prior_weight", np.nan))[0])
     if not np.isfinite(weight):
         raise ArgumentError(f"This answer needs a Dirichlet prior, got {result.attrs.get('prior', 'another prior')}.")
     return weight

@@ -12,6 +12,8 @@ import xarray as xr
 from ldpbayes.collections import Collection
 from ldpbayes.errors import ArgumentError, InfeasibleError, listed
 from ldpbayes.inference.scaling import MOVED, VERDICTS, Scaled
+from ldpbayes.protocols import AbstractProtocol
+from ldpbayes.protocols.making import has_free_epsilon, named_makers
 
 #: The prior decides a result, or is in conflict with the reports, where such categories hold more than this share.
 MOST = 0.5
@@ -181,14 +183,12 @@ def _advice(collection: Collection, scaled: Scaled) -> str:
 
 def _epsilon_for(collection: Collection, times: float) -> float:
     """Return the least ε in tenths at which as many reports vary so many times less; nan where a protocol has no free ε."""
-    from ldpbayes.theory import planning
-
     protocol, a = collection.tallies[0].protocol, collection.n_categories
     variant = tuple((key, value) for key, value in protocol.parameters().items() if key == "variant")
     try:
-        if len(collection.tallies) > 1 or not planning.has_free_epsilon(protocol.design, dict(variant)):
+        if len(collection.tallies) > 1 or not has_free_epsilon(protocol.design, dict(variant)):
             return math.nan
-        goal = planning.expected_error(protocol, 1, estimator="oracle") / times
+        goal = _error(protocol) / times
         place = bisect.bisect_left(TENTHS, True, key=lambda tenths: _error_at(protocol.design, variant, a, tenths) <= goal)
     except (ArgumentError, InfeasibleError):
         return math.nan
@@ -198,7 +198,11 @@ def _epsilon_for(collection: Collection, times: float) -> float:
 @functools.lru_cache(maxsize=512)
 def _error_at(design: str, variant: tuple, a: int, tenths: int) -> float:
     """Return the error of one report of a protocol at an ε: cells of one protocol ask for the same ones."""
-    from ldpbayes.theory import planning
+    (make,) = named_makers([design], dict(variant)).values()
+    return _error(make(a, tenths / 10))
 
-    (make,) = planning.named_makers([design], dict(variant)).values()
-    return planning.expected_error(make(a, tenths / 10), 1, estimator="oracle")
+
+def _error(protocol: AbstractProtocol) -> float:
+    """Return the sum of the variances of one report's unbiased estimate at uniform P."""
+    a = protocol.n_categories
+    return float(np.sum(protocol.oracle_variance(np.full(a, 1 / a), 1, "distribution")))

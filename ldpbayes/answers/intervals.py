@@ -9,19 +9,16 @@ from scipy.special import ndtri
 from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.answers import base
+from ldpbayes.answers.constants import ATOMS, ROUNDING, STEPS
 from ldpbayes.errors import ArgumentError
 from ldpbayes.estimators.confidence import intervals_at
 from ldpbayes.inference.ends import level_of_largest
+from ldpbayes.result.facts import facts_of
 
 #: Parts of the draws that are each left out once when a band made of the others is tested.
 FOLDS = 5
-#: Steps of the bisection for the level of each category: to a 2^-40th of the range.
-STEPS = 40
 #: A category whose 2 % quantile is below this share of its 76 % quantile has an interval that begins at 0.
 TOUCHING = 0.02
-ROUNDING = 1e-12
-#: Numbers of users are whole to this.
-ATOMS = 1e-6
 PARTS = "How much of each sd is sampling, how much privacy"
 
 
@@ -116,7 +113,7 @@ def largest(
     a, simultaneous = shares.sizes["category"], checks.flag(simultaneous, "simultaneous")
     k = checks.integer(k, "k", minimum=1, maximum=a)
     named = {str(name) for group in ("posterior", "cells") if group in result.children for name in result[group].data_vars}
-    if {"noncompliance", "deniers"} & (named | set(result.attrs)):
+    if {"noncompliance", "deniers"} & (named | set(facts_of(result))):
         raise ArgumentError(
             "result must be one of respondents of whom all follow the device: with others P has no interval."
         )

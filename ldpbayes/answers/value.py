@@ -8,6 +8,7 @@ from scipy.special import betaincinv
 
 from ldpbayes.collections import Collection
 from ldpbayes.errors import listed
+from ldpbayes.protocols.limits import least_variance
 
 
 def worth_given(
@@ -36,8 +37,6 @@ def worth_given(
         effective_open_answers, the m above; total_sd, the root of the summed variances; bound_sd, the root of the least
         total variance, nan where no comparison is valid; and ``worth``, the comparison as a sentence.
     """
-    from ldpbayes.theory.bounds import exact_floor
-
     n, variance = collection.n_reports, float((sd**2).sum())
     p = mean / mean.sum()
     open_answers = min(max(float((1 - p @ p) / variance) - alpha_total - 1, 0.0), float(n))
@@ -49,7 +48,7 @@ def worth_given(
     sentence = f"{subject} carry as much information about P as {worth}."
     bound = float("nan")
     if not collection.weighted and 0 < epsilon < float("inf") and not unidentified and alpha_total <= open_answers:
-        least = exact_floor(mean.size, min(epsilon, 50.0)).value / n
+        least = least_variance(mean.size, min(epsilon, 50.0)) / n
         if least <= variance:
             bound = least**0.5
             sentence += (

@@ -34,7 +34,7 @@ def command(
 
       ldpbayes associate example:wada --order 2 --json
     """
-    from ldpbayes.association import associate
+    from ldpbayes.association.fitting import associate
 
     collection = options.read(file).single("associate")
     outputs.check()

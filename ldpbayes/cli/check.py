@@ -39,8 +39,7 @@ def command(
       ldpbayes check example:survey --by region
     """
     from ldpbayes.fitness import check
-    from ldpbayes.pages.check import fakes_table
-    from ldpbayes.pages.robust import beside
+    from ldpbayes.robust.page import beside, fakes_table
 
     outputs.check()
     collection = options.read(file, by, **table.settings, **options.assigned(assignments, *options.SAMPLE))
@@ -57,7 +56,7 @@ def command(
 
 def _hull(collection, ci_prob, share, question, channel):
     """Return the range of estimates under the shares of fakes that are stated; None where none are."""
-    from ldpbayes.answers.contamination import contamination_hull
+    from ldpbayes.robust.contamination import contamination_hull
 
     if share is None:
         for name, value in (("question", question), ("channel", channel)):

@@ -150,7 +150,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         "method": _option(
             str, "[bold]auto[/bold] picks a posterior method and explains its choice (--explain lists them); or its name."
         ),
-        "method of-regress": _option(str, "auto, laplace, hmc, nuts, or mle for maximum likelihood."),
+        "method of-regress": _option(str, "auto, weighted, hmc, nuts, or mle for maximum likelihood."),
         "method of-private-groups": _option(str, "auto, smooth, rounding or recipe."),
         "exclude": _option(_MANY, "Methods that auto must not choose."),
         "names": _option(
@@ -349,7 +349,7 @@ class Shown:
         """Refuse wrong endings, and files that cannot be written, before a command takes its time."""
         plot = self.plot if plot is None else plot
         if plot is not None:
-            from ldpbayes.plots import check_ending
+            from ldpbayes.plots.base import check_ending
 
             check_ending(plot)
         if self.page is not None:

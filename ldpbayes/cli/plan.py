@@ -68,7 +68,9 @@ def command(
       ldpbayes plan --after first.nc --epsilon 1 --users 2000
     """
     outputs.check(plot=plot)
-    from ldpbayes.theory import planning, prospects
+    from ldpbayes import planning
+    from ldpbayes.planning import prospects
+    from ldpbayes.protocols.making import epsilon_follows
 
     stated = options.assigned(assignments, "p", "target", "estimator", "noncompliance.", "gamma", "deniers.")
     laws, gamma, deniers = (stated.pop(key, None) for key in ("noncompliance", "gamma", "deniers"))
@@ -95,7 +97,7 @@ def command(
     if fixed and len(fixed) < len(names):
         raise ArgumentError(f"protocol must name designs that fix epsilon ({', '.join(fixed)}) or protocols that take it.")
     if fixed and four["epsilon"] is not None:
-        raise ArgumentError(planning.epsilon_follows(fixed[0]))
+        raise ArgumentError(epsilon_follows(fixed[0]))
     four |= {"n_categories": four["n_categories"] or 2} if fixed else {}
     makers = planning.named_makers(protocol, settings) if protocol and settings else protocol
     plans = planning.plan(**four, protocols=makers, **assumptions)
@@ -147,7 +149,7 @@ def _with_categories(four, p):
 
 def _with_power(four, kind, ci_prob, questions):
     """Return the four and the kind with the half-width over all users at which two of the groups differ."""
-    from ldpbayes.theory import prospects
+    from ldpbayes.planning import prospects
 
     groups, delta, power = (questions[name] for name in ("groups", "delta", "power"))
     if delta is None:
@@ -161,9 +163,8 @@ def _with_power(four, kind, ci_prob, questions):
 def _draw(plans, kind, makers, assumptions, along, title=None):
     import numpy as np
 
-    from ldpbayes import plots
-    from ldpbayes.pages.plan import error_in_words
-    from ldpbayes.theory import planning
+    from ldpbayes import planning, plots
+    from ldpbayes.planning.page import error_in_words
 
     best = plans[0]
     if not best.feasible:

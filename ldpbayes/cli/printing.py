@@ -8,10 +8,9 @@ import os
 import sys
 import warnings
 
+from ldpbayes.cli.constants import BROKEN_PIPE
 from ldpbayes.errors import DataError, LDPBayesWarning, printable
 
-#: Exit status of tools whose output nobody reads any more: as a shell has that of a process ended by SIGPIPE.
-_BROKEN_PIPE = 141
 #: Warnings printed by this run of the command line.
 _said: set[str] = set()
 
@@ -91,7 +90,7 @@ class _Stream:
             if not self.needed:
                 return
             if isinstance(err, BrokenPipeError):  # whoever reads has read enough, as head does
-                raise SystemExit(_BROKEN_PIPE) from None
+                raise SystemExit(BROKEN_PIPE) from None
             raise DataError(f"standard output cannot be written ({err.strerror})") from err
 
     def _drop(self):

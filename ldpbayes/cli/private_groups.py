@@ -76,9 +76,9 @@ def command(
       ldpbayes private-groups example:survey.csv --value region --report smokes --protocol warner -p p=0.7
       --categories no,yes
     """
-    from ldpbayes.outcomes import by_private_group
-    from ldpbayes.pages.groups import rows_table
     from ldpbayes.pages.page import Page
+    from ldpbayes.private_groups import by_private_group
+    from ldpbayes.private_groups.page import rows_table
 
     settings = answer | {"quantiles": options.levels(answer["quantiles"], "quantiles", "levels such as .5,.75,.95")}
     weight = options.assigned(assignments, "weights").get("weights")

@@ -52,8 +52,7 @@ def command(
 
       ldpbayes scan reports/ --protocol oue -p epsilon=1 --categories 128 --by country --checkpoint scan.state
     """
-    from ldpbayes.sources import scan
-    from ldpbayes.sources.scanning import summary_files
+    from ldpbayes.scanning import scan, summary_files
 
     if output is not None and not files.is_parquet(output):
         raise ArgumentError(f"output must end in .parquet, got {shown(str(output))}.")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldpbayes import checks
+from ldpbayes.collections.constants import TINY
 from ldpbayes.errors import DataError, shown
 
 
@@ -89,10 +90,6 @@ class Derived:
     @staticmethod
     def _sum(labels: Sequence[str], p: np.ndarray, categories: Sequence[str]) -> np.ndarray:
         return p[..., [categories.index(label) for label in labels]].sum(axis=-1)
-
-
-#: Shares below this one are drawn again in logarithms, where a derived quantity divides by them.
-TINY = 1e-290
 
 
 def evaluate_draws(

@@ -13,14 +13,11 @@ from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
 from ldpbayes import checks
+from ldpbayes.collections.constants import LARGEST_WEIGHT, RANK_TOLERANCE
 from ldpbayes.collections.tally import rows_weighed
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.likelihoods import Rows, StackedRows
 
-#: Directions in which the scores vary by less than this share of the largest variance carry no information.
-RANK_TOLERANCE = 1e-10
-#: Weights above are no weights of a sample; their squares would overflow.
-LARGEST_WEIGHT = 1e100
 #: With fewer degrees of freedom a design effect is said to be uncertain: quantiles of t are 4 % and more above normal ones.
 FEW = 30
 #: The one stratum of a sample without strata, which no label can have.

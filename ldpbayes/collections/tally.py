@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ldpbayes import checks
+from ldpbayes import checks, rooms
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.likelihoods import Rows
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.formats import distinct
-from ldpbayes.protocols.repeated.fresh import histories_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +32,7 @@ class Tally:
         Labels of the categories, for results; they do not take part in comparisons.
     user : (m,) array, optional
         Who sent each report, where a user may have sent several. Every user is then one report of the tally: a history. The
-        protocol is one of ``protocols.repeated``, or any other, by which a user's reports are then made anew each time.
+        protocol is one of repeated reports, or any other, by which a user's reports are then made anew each time.
 
     Examples
     --------
@@ -98,7 +97,8 @@ class Tally:
             raise ArgumentError("counts must be left out where user is given: every row is one report of one user.")
         repeats = self.protocol.repeats()
         reports = (self.protocol if repeats is None else repeats.single).check_reports(self.reports)
-        protocol, histories = histories_of(self.protocol, reports, user)
+        made = rooms.function(rooms.brought("USERS")["histories"])
+        protocol, histories = made(self.protocol, reports, user)
         object.__setattr__(self, "protocol", protocol)
         return histories
 

@@ -1,19 +1,19 @@
 """What is said beside posteriors: of one collection, and of all cells at once."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from ldpbayes import rooms
 from ldpbayes.answers.deciding import decision_given, decision_of_cells
 from ldpbayes.answers.sensitivity import of_draws, of_trait, sensitivities
 from ldpbayes.answers.value import prior_of_shares, worth_given
-from ldpbayes.collections import Cells
+from ldpbayes.collections import Cells, Collection
 from ldpbayes.collections.cells import FACTS
 from ldpbayes.collections.noncompliance import words_of
-from ldpbayes.describing.compliance import EvidenceOf, findings
 from ldpbayes.estimators.confidence import confidence_intervals
 from ldpbayes.estimators.together import point_estimates
 from ldpbayes.fitness.cells import compliance_of_cells, verdict_of_cells
@@ -21,10 +21,13 @@ from ldpbayes.fitness.checking import MAX_GAP, QUICK_REPLICATIONS, check
 from ldpbayes.fitness.nested import information_criteria
 from ldpbayes.fitness.sums import combined
 from ldpbayes.inference.scaling import Scaled
-from ldpbayes.posteriors.evidence import log_bayes_factors_of_cells, of_result
+from ldpbayes.posteriors.evidence import log_bayes_factors_of_cells
 from ldpbayes.posteriors.problem import Problem
 from ldpbayes.result.beside import add_confidence, add_estimates, add_sensitivity, leaving_out
+from ldpbayes.result.facts import facts_of, log_evidence, state
 
+#: Collection and prior → log-evidence, or nan.
+EvidenceOf = Callable[[Collection, Any], float]
 #: Cells under a shared prior have point estimates beside them where there are at most so many.
 MAX_ESTIMATED = 400
 #: … and confidence intervals where cells times categories are at most so many.
@@ -46,7 +49,7 @@ def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], prior: A
     prior : AbstractPrior
         Of all cells at once, where they have no answer each.
     evidence_of : callable
-        As for ``compliance.findings``.
+        Collection and prior → log-evidence, or nan where it would take long.
     """
     if problems:
         _of_each(tree, data, problems, evidence_of)
@@ -56,12 +59,12 @@ def describe(tree: xr.DataTree, data: Any, problems: Sequence[Problem], prior: A
     p_values = tree["cells"]["fitness_p"].values
     joint = None if data.keeps_reports else combined(p_values, data)
     sentence, flagged = verdict_of_cells(data.labels, p_values, combined=joint)
-    tree.attrs |= {"fitness": sentence, "fitness_flagged": int(flagged)}
+    state(tree, {"fitness": sentence, "fitness_flagged": int(flagged)})
     words = words_of(data)
     if f"{words.test}_p" in tree["cells"]:
         p_values = tree["cells"][f"{words.test}_p"].values
-        tree.attrs[words.test] = compliance_of_cells(data.labels, p_values, words.some)
-    tree.attrs |= decision_of_cells(data.labels, tree["cells"].to_dataset() if problems else None, scaled)
+        state(tree, {words.test: compliance_of_cells(data.labels, p_values, words.some)})
+    state(tree, decision_of_cells(data.labels, tree["cells"].to_dataset() if problems else None, scaled))
 
 
 def _of_each(tree: xr.DataTree, data: Any, problems: Sequence[Problem], evidence_of: EvidenceOf) -> None:
@@ -71,7 +74,7 @@ def _of_each(tree: xr.DataTree, data: Any, problems: Sequence[Problem], evidence
     places = np.flatnonzero(plain).tolist()
     summary = tree["summary"].to_dataset().sel(target="distribution")
     mean, sd = (summary[name].values.reshape(len(cells), -1) for name in ("mean", "sd"))
-    factor_of, weight, moved = {}, float(tree.attrs["prior_weight"]), [None] * len(cells)
+    factor_of, weight, moved = {}, float(facts_of(tree)["prior_weight"]), [None] * len(cells)
     asked: list = moved  # of what is asked: of several lists, their trait
     with leaving_out(tree, "Bayes factors between priors"):
         factors = log_bayes_factors_of_cells([problems[k] for k in places], [evidences[k] for k in places], mean[places])
@@ -82,16 +85,15 @@ def _of_each(tree: xr.DataTree, data: Any, problems: Sequence[Problem], evidence
         if all(moved):
             add_sensitivity(tree, data, moved, {} if data.by else of_draws(tree, problems[0].prior)[1])
     facts: list[dict] = []
-    unclear = bool(tree.attrs["identifiability"])  # of one cell at least
+    unclear = bool(facts_of(tree)["identifiability"])  # of one cell at least
     for k, (cell, problem) in enumerate(zip(cells, problems, strict=True)):
         attrs: dict = {}
         favoured = np.nan
         if not cell.keeps_reports:
             facts.append(_fitness(tree, cell, data.labels[k] if data.by else ""))
             continue
-        if cell.laws:
-            attrs |= _of_laws(tree, cell, evidences[k], problem.prior, evidence_of)
-        elif k in factor_of:
+        attrs |= _of_rooms(tree, cell, evidences[k], problem.prior, evidence_of)
+        if k in factor_of:
             attrs |= factor_of[k].to_attrs()
             if not cell.trait:  # of several lists a concentration of all their categories says nothing about the trait
                 favoured = factor_of[k].between("learnt", factor_of[k].used)
@@ -107,7 +109,7 @@ def _of_each(tree: xr.DataTree, data: Any, problems: Sequence[Problem], evidence
     if data.by:
         _add_facts(tree, facts)
     else:
-        tree.attrs |= facts[0] | _shares(tree, cells[0], problems[0])
+        state(tree, facts[0] | _shares(tree, cells[0], problems[0]))
 
 
 def _shares(tree, cell, problem):
@@ -122,7 +124,7 @@ def _shares(tree, cell, problem):
 def _known(tree):
     """Return (log-evidence, its error) of each cell under the prior used, or None where it is not known."""
     if "cells" not in tree.children:
-        return [of_result(tree)]
+        return [log_evidence(tree)]
     facts = tree["cells"]
     pairs = zip(facts["log_evidence"].values, facts["log_evidence_error"].values, strict=True)
     return [None if np.isnan(value) else (float(value), float(np.nan_to_num(error))) for value, error in pairs]
@@ -136,11 +138,13 @@ def _fitness(tree: xr.DataTree, cell: Any, label: str, estimate: Any = None) -> 
     return {}
 
 
-def _of_laws(tree: xr.DataTree, cell: Any, evidence: Any, prior: Any, evidence_of: EvidenceOf) -> dict[str, Any]:
-    """Return the facts about those who deny or ignore the device in one collection or cell."""
-    with leaving_out(tree, "The test of who follows the device"):
-        return findings(evidence, cell, prior, evidence_of)
-    return {}
+def _of_rooms(tree: xr.DataTree, cell: Any, evidence: Any, prior: Any, evidence_of: EvidenceOf) -> dict[str, Any]:
+    """Return the facts that rooms state of one collection or cell."""
+    facts: dict[str, Any] = {}
+    for subject, name in rooms.brought("DESCRIBERS").items():
+        with leaving_out(tree, subject):
+            facts |= rooms.function(name)(evidence, cell, prior, evidence_of)
+    return facts
 
 
 def _of_cells_together(tree: xr.DataTree, cells: Cells, prior: Any, evidence_of: EvidenceOf) -> Scaled | None:
@@ -163,8 +167,8 @@ def _of_cells_together(tree: xr.DataTree, cells: Cells, prior: Any, evidence_of:
         attrs: dict = {"fitness_p": np.nan} | decision_given(None, None if scaled is None else scaled.at(k))
         attrs |= _fitness(tree, cell, label)
         if cell.keeps_reports:
-            if cell.laws and cell.n_reports:  # no evidence of a cell alone: that of the others is in its posterior
-                attrs |= _of_laws(tree, cell, None, prior, evidence_of)
+            if cell.n_reports:  # no evidence of a cell alone: that of the others is in its posterior
+                attrs |= _of_rooms(tree, cell, None, prior, evidence_of)
             if cell.survey is not None:
                 attrs["design_effect"] = cell.survey.effect.value
         facts.append(attrs)

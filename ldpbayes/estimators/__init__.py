@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 from ldpbayes.doors import lazily
 
 if TYPE_CHECKING:
-    from ldpbayes.estimators.lists import difference_in_means
     from ldpbayes.estimators.mle import MLE
     from ldpbayes.estimators.oracle import Oracle
+    from ldpbayes.surveys.lists import difference_in_means
 
 _HOMES = {
     "MLE": "estimators.mle",
     "Oracle": "estimators.oracle",
-    "difference_in_means": "estimators.lists",
+    "difference_in_means": "surveys.lists",
 }
 
 __all__ = [

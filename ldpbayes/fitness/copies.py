@@ -11,6 +11,7 @@ from ldpbayes.collections import Collection, Tally
 from ldpbayes.estimators.base import information_covariance
 from ldpbayes.estimators.mle import maximize
 from ldpbayes.fitness.base import Check
+from ldpbayes.fitness.constants import ROW_ENTRIES
 
 NAME = "copies of one report"
 #: Share of the level: the p-value is an upper bound, and small where there is an excess of some four standard deviations.
@@ -23,8 +24,6 @@ FOLLOWED = 50
 MAX_WORK = 2**28
 #: A report of whose variance the estimate takes more than this cannot be distinguished from a change of P.
 MOST_TAKEN = 0.95
-#: Entries of the rows of repeated reports that are written out.
-MAX_ENTRIES = 2**24
 
 
 def copies_checks(collection: Collection, estimate: FloatArray | None = None) -> Iterator[Check]:
@@ -59,7 +58,7 @@ def copies_checks(collection: Collection, estimate: FloatArray | None = None) ->
         rows, epsilon = tally.protocol.rows(reports, counts), float(tally.protocol.epsilon)
         scale = np.exp(rows.log_constants + tally.protocol.log_public_share())
         if collection.weighted:
-            if math.isinf(epsilon) or rows.n_rows * rows.n_categories > MAX_ENTRIES:
+            if math.isinf(epsilon) or rows.n_rows * rows.n_categories > ROW_ENTRIES:
                 continue
             chances = scale * rows.dense().max(axis=1)
             p_values = np.exp(epsilon) * rarity(counts, chances, n)

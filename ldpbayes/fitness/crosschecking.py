@@ -1,4 +1,4 @@
-"""Several answers to one question side by side: exact, NUTS, MLE and oracle, and whether the channel fits at all."""
+"""Several answers to one question side by side: exact, NUTS, MLE, cvxpy and oracle, and whether the channel fits at all."""
 
 import math
 
@@ -8,10 +8,12 @@ import xarray as xr
 from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.collections import as_data
-from ldpbayes.errors import listed
+from ldpbayes.errors import InfeasibleError, listed
 from ldpbayes.estimators.together import point_estimates
 from ldpbayes.fitness.base import Check
 from ldpbayes.fitness.checking import check
+from ldpbayes.fitness.constants import ROUNDING
+from ldpbayes.fitness.convex import convex_maximum
 from ldpbayes.fitting import fit
 from ldpbayes.posteriors.base import seed
 from ldpbayes.priors import DEFAULT, prior_for
@@ -30,7 +32,11 @@ class CrossCheck(Answer):
 
     Over ``category``, of cells after ``cell``: ``mean`` and ``sd``, E[P|Y] and its posterior sd by the reference;
     ``difference_sd`` and ``difference_mcse``, NUTS's mean minus the reference's in posterior sd and in Monte Carlo standard
-    errors; ``verdict``. ``away`` (estimator, …, category): point estimates minus the posterior mean, in posterior sd.
+    errors; ``verdict``. ``away`` (estimator, …, category): point estimates minus the posterior mean, in posterior sd; the
+    estimator ``convex`` is cvxpy's maximum of the likelihood, from probabilities that the package's likelihoods had no part
+    in. ``convex_excess``: by how many nats the package's maximum is above it; ``convex_gap``: by how many it may be below
+    the true one, by its own certificate; ``convex_astray``, whether they differ by more than both certificates;
+    ``convex_verdict``, in words, or why there is none.
     ``predictive_p`` and ``predictive_statistic`` (…, channel): the posterior predictive checks, the first of the whole
     collection; no entry where the reports can be counted neither whole nor by support. ``reference`` and ``sampler``, the
     methods of the two posteriors, ``outcome`` and ``sampler_converged``, NUTS's own diagnostics, and ``fitness_p``, of the
@@ -42,7 +48,7 @@ class CrossCheck(Answer):
 
 
 def crosscheck(collection, prior=DEFAULT, *, random_seed=None, draws=1000, chains=4, progressbar=False):
-    """Return exact (where feasible), NUTS, MLE and oracle side by side, and the predictive check of the channel.
+    """Return exact (where feasible), NUTS, MLE, cvxpy's maximum and oracle side by side, and the predictive check.
 
     Parameters
     ----------
@@ -106,11 +112,18 @@ def compared(collection, prior, random_seed, settings):
     difference = second["mean"].values - mean
     error = np.sqrt(second["mcse"].values ** 2 + first["mcse"].values ** 2)
     in_mcse = np.divide(difference, error, out=np.zeros_like(error), where=error > 0)
-    away = {e.name: (e.distribution - mean) / sd for e in point_estimates(collection)}
+    estimates = {e.name: e for e in point_estimates(collection)}
+    convex, facts = _beside_cvxpy(collection, estimates.get("mle"))
+    away = {name: (e.distribution - mean) / sd for name, e in (convex | estimates).items()}
     checks_of = predictive_check(collection, reference, random_seed=random_seed)
     shares = {"mean": mean, "sd": sd, "difference_sd": difference / sd, "difference_mcse": in_mcse}
-    shares["verdict"] = np.array([_verdict(x, in_mcse, away) for x in range(mean.size)], dtype=object)
-    facts = {"reference": reference.attrs["method"], "sampler": sampled.attrs["method"], "outcome": sampled.attrs["outcome"]}
+    by_package = {name: away[name] for name in estimates}
+    shares["verdict"] = np.array([_verdict(x, in_mcse, by_package) for x in range(mean.size)], dtype=object)
+    facts |= {
+        "reference": reference.attrs["method"],
+        "sampler": sampled.attrs["method"],
+        "outcome": sampled.attrs["outcome"],
+    }
     return xr.Dataset(
         {name: ("category", values) for name, values in shares.items()}
         | {"away": (("estimator", "category"), np.reshape([*away.values()], (-1, mean.size)))}
@@ -141,12 +154,14 @@ def concluded(found, fitness, random_seed):
     size = MIN_P_VALUE / found.sizes.get("cell", 1)
     unpredicted = (found["predictive_p"] < size).any("channel")
     doubtful = found["sampler_converged"] == 0
+    astray = found["convex_astray"] == 1
     texts = [fitness.verdict] if fitness.flagged else []
     if "cell" in found.dims:
         for where, words in (
             (apart, f"The two posteriors differ by more than {MAX_MCSE:g} Monte Carlo standard errors in"),
             (doubtful, "The sampler did not converge in"),
             (unpredicted, "The posterior predictive check fails in"),
+            (astray, "The maximum of the likelihood by cvxpy is not the package's in"),
         ):
             if where.any():
                 texts.append(f"{words} {listed(found['cell'].values[where.values])}.")
@@ -163,11 +178,36 @@ def concluded(found, fitness, random_seed):
             texts.append(f"NUTS and {reference} differ by more than {MAX_MCSE:g} Monte Carlo standard errors.")
         if doubtful:
             texts.append(found["outcome"].item())
+        if astray:
+            texts.append(found["convex_verdict"].item())
         good = f"Nothing to flag: {reference} and NUTS agree, and the channel fits the reports."
+        if np.isfinite(found["convex_gap"]):
+            good = f"{good} {found['convex_verdict'].item()}"
     sentence, flagged = " ".join(texts) or good, int(bool(texts))
     attrs = {"question": "The same posterior by two methods", "sentence": sentence, "flagged": flagged}
     attrs |= {"fitness": fitness.verdict, "fitness_flagged": int(fitness.flagged), "random_seed": random_seed}
     return CrossCheck(found.data_vars, found.coords, attrs)
+
+
+def _beside_cvxpy(collection, mle):
+    """Return (cvxpy's maximum by its name, empty where there is none; what a cross-check says of it)."""
+    missing = {"convex_excess": math.nan, "convex_gap": math.nan, "convex_astray": 0}
+    if mle is None:
+        return {}, missing | {"convex_verdict": "The reports have no maximum of the likelihood to compare."}
+    try:
+        convex = convex_maximum(collection)
+    except InfeasibleError as err:
+        return {}, missing | {"convex_verdict": f"cvxpy was not asked: {err}"}
+    excess = convex.excess(mle.distribution)
+    astray = not abs(excess) <= convex.gap + mle.gap + ROUNDING * abs(convex.log_likelihood(convex.distribution))
+    agrees = "is not the package's" if astray else "is the package's"
+    verdict = f"The maximum of the likelihood by cvxpy {agrees}: they differ by {abs(excess):.1g} nats."
+    return {"convex": convex}, {
+        "convex_excess": excess,
+        "convex_gap": convex.gap,
+        "convex_astray": int(astray),
+        "convex_verdict": verdict,
+    }
 
 
 def predictive_check(collection, tree, *, draws=1000, random_seed=None):

@@ -11,10 +11,10 @@ from scipy.special import chdtrc, xlogy
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.estimators.mle import maximize
 from ldpbayes.fitness.base import Check
+from ldpbayes.fitness.constants import COUNTED_ENTRIES
+from ldpbayes.protocols.base import MAX_LISTED
 from ldpbayes.protocols.laws import ListLaw
 
-#: Channels with more possible reports than this, or more entries, are not tested by their counts.
-MAX_OUTPUTS, MAX_ENTRIES = 4096, 2**22
 #: G² is χ² where every cell expects so many; X² where every cell expects one, and few less than that (Cochran 1954).
 LEAST_EXPECTED, FEW = 5.0, 0.2
 #: Simulated tables, and the most cells that they may have.
@@ -30,7 +30,9 @@ def listed(tally: Tally) -> bool:
     """Return whether all possible reports of a tally can be counted, as independent draws of one law."""
     protocol = tally.protocol
     size = protocol.n_outputs
-    return size is not None and size <= MAX_OUTPUTS and size * protocol.n_categories <= MAX_ENTRIES and not protocol.caveat
+    return (
+        size is not None and size <= MAX_LISTED and size * protocol.n_categories <= COUNTED_ENTRIES and not protocol.caveat
+    )
 
 
 def goodness_of_fit(

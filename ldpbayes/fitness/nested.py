@@ -12,9 +12,10 @@ from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
 from ldpbayes.estimators.base import information_covariance
 from ldpbayes.estimators.mle import maximize
 from ldpbayes.fitness.base import Check, ComplianceTest
+from ldpbayes.fitness.constants import TINY
 
-#: A share that is as good as zero, and simulated Z for the weights of a boundary of three shares and more.
-TINY, SIMULATED = 1e-12, 4000
+#: Simulated Z for the weights of a boundary of three shares and more.
+SIMULATED = 4000
 
 
 def information_criteria(collection: Collection, log_likelihood: float | None = None) -> dict[str, float]:

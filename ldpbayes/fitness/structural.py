@@ -11,18 +11,16 @@ from scipy.special import bdtr, bdtrc, chdtrc, ndtr
 from ldpbayes.arrays import FloatArray, blocks, log_choose
 from ldpbayes.collections import Tally
 from ldpbayes.fitness.base import RARE, Check
+from ldpbayes.fitness.constants import ROW_ENTRIES
+from ldpbayes.fitness.goodness import LEAST_EXPECTED
 from ldpbayes.protocols.base import Ancillary, PairRates
 
-#: Cells are pooled until each has this expected count.
-LEAST_EXPECTED = 5.0
 #: Uniform values of a large range are compared in at most so many equal parts.
 MAX_PARTS = 64
 #: A mean is compared with its expectation, and pairs of bits with theirs, from this many reports on.
 LEAST_REPORTS = 100
 #: … where its error does not hang on fewer reports than these: those that differ, where most are equal …
 LEAST_DIFFERENT = 20.0
-#: … and on so many reports times categories at most.
-MAX_ENTRIES = 2**24
 #: Pairs of bits are counted in at most so many multiplications, on reports chosen at random where there are more.
 MAX_WORK = 2**30
 #: Reports of which the dependence of pairs is estimated, where bits are dependent.
@@ -44,7 +42,7 @@ def structural_checks(tally: Tally) -> Iterator[Check]:
     """
     for ancillary in tally.protocol.ancillaries():
         # A mean is tested on some of the reports where all of them would take long.
-        most = MAX_ENTRIES // tally.protocol.n_categories if ancillary.mean is not None else len(tally.reports)
+        most = ROW_ENTRIES // tally.protocol.n_categories if ancillary.mean is not None else len(tally.reports)
         reports, counts = chosen(tally, max(most, 1))
         yield from _of_values(ancillary, ancillary.values(reports), counts, tally.name)
 

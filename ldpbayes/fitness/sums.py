@@ -10,6 +10,7 @@ from ldpbayes.arrays import FloatArray
 from ldpbayes.collections import Cells
 from ldpbayes.fitness.base import Check, Fitness
 from ldpbayes.fitness.cells import verdict_of_cells
+from ldpbayes.fitness.constants import SHOWN, SURE
 from ldpbayes.fitness.structural import LEAST_REPORTS
 from ldpbayes.likelihoods import Summary
 from ldpbayes.protocols.base import AbstractProtocol
@@ -25,8 +26,6 @@ CONSTANT = (
     "that no sum can say whether they fit the design."
 )
 FEW = f"Only sums over the reports of this cell were kept, and fewer than {LEAST_REPORTS} reports are too few to test them."
-#: |z| that shows at a size of 0.05, and by how many sds more is needed to show in 95 % of collections.
-SHOWN, SURE = 1.959964, 1.644854
 
 
 def fitness_of_sums(summary: Summary, size: float = 0.05) -> Fitness:

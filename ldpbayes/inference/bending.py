@@ -6,11 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-#: Where a search for log scales begins, at the lowest: the mode of a small scale lies far from its mass.
-FIRST_SCALE = -1.0
-#: At most this share of an effect counts as decided by the reports.
-MOST_SHARE = 0.98
-
 
 class Batch(NamedTuple):
     """Effects that are multiplied by one learnt scale.

@@ -11,7 +11,7 @@ References
 Rue, Martino, Chopin 2009, JRSS B 71.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,27 @@ import numpy as np
 from ldpbayes.inference.middle import middle
 from ldpbayes.inference.structure import curvature, positive
 
-#: Information on a log scale below this counts as this.
-LEAST = 0.1
-#: Coordinates of a log scale at which quadratics are taken, beside the middle, and of a pivot.
-APART, ALONG = (-2.0, 2.0), (-1.0, -2.0, -3.0, 1.0, 2.0, 3.0)
+
+@dataclass(frozen=True)
+class Places:
+    """Where quadratics of the log-likelihood are taken, beside the middle, in units of the posterior.
+
+    Attributes
+    ----------
+    apart : int
+        Distance of the two for each log scale. Chosen once: beyond it lie few draws.
+    reach : int
+        Of those for each pivot, at each whole distance up to this. Chosen once: a pivot moves the likelihood's curvature.
+    least : float
+        Information on a log scale or pivot below this counts as this. Chosen once: units have a limit.
+    """
+
+    apart: int = 2
+    reach: int = 3
+    least: float = 0.1
+
+
+PLACES = Places()
 
 
 class Conditional:
@@ -34,24 +51,25 @@ class Conditional:
         With the prior, and ``flat``.
     start : (u,) array, optional
         Where the middle of the posterior is looked for first.
+    quadratics : Places
     """
 
-    def __init__(self, target: Any, start: np.ndarray | None = None):
+    def __init__(self, target: Any, start: np.ndarray | None = None, quadratics: Places = PLACES):
         self.likelihood, scales = replace(target, flat=True), [batch.place for batch in target.batches]
         # What comes last moves all others with it, so that tails of what is no effect lie along an axis.
         self.rest = np.setdiff1d(target.rest, target.prior.pivots)[::-1]
         self.places, (at, _, information) = np.array([*scales, *target.prior.pivots], dtype=int), middle(target, start)
         if target.prior.pivots:
             information = np.append(information, self._left(-target.hessian(at))[len(scales) :])
-        self.centre, self.spread = at[self.places], 1 / np.sqrt(np.maximum(information, LEAST))
+        self.centre, self.spread = at[self.places], 1 / np.sqrt(np.maximum(information, quadratics.least))
         owner = np.full(at.size, len(self.places))
         for k, batch in enumerate(target.batches):
             owner[batch.span] = k
         self.owner = owner[self.rest]
-        axes, reach = np.eye(self.places.size), ALONG if target.prior.pivots else APART
-        # Scales move quadratics little, and D knows of them: where there are pivots, the nearest of these serves.
-        axes = axes[len(scales) :] if target.prior.pivots else axes
-        steps = [np.zeros(self.places.size), *(step * axis for step in reach for axis in axes)]
+        axes, distances = np.eye(self.places.size), [quadratics.apart]
+        if target.prior.pivots:  # scales move quadratics little, and D knows of them: the nearest of the pivots serves
+            axes, distances = axes[len(scales) :], range(1, quadratics.reach + 1)
+        steps = [np.zeros(self.places.size), *(way * step * axis for way in (-1, 1) for step in distances for axis in axes)]
         self.at = self.centre + self.spread * np.array(steps)
         self.forms = [self._about(at)]
         for given in self.at[1:]:

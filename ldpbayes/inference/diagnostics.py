@@ -1,11 +1,14 @@
 """Numbers that say whether to trust a posterior: summary with errors, convergence diagnostics and their verdict."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
+from ldpbayes.errors import listed
 from ldpbayes.inference.chains import diagnosed, error_of_mean
-from ldpbayes.inference.ends import SOLVED, ends_of_draws, numerical_error
+from ldpbayes.inference.ends import ACCURACY, ends_of_draws, numerical_error
 from ldpbayes.inference.verdict import Verdict, of_chains
 
 #: Above this many entries, ESS and R-hat are computed for the rarest, the commonest and evenly spaced categories only.
@@ -64,40 +67,79 @@ class Diagnostics:
         return replace(self, problem="; ".join(filter(None, (self.problem, problem))))
 
 
-def summarize(tree, ci_prob, effective=None, known=None):
-    """Add the group ``summary`` to a result and the verdict of its diagnostics to the attrs; return the tree.
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """What is printed of a posterior, and whether to trust it.
 
-    Variables have dims (target, [cell,] category) with targets distribution and frequency: mean, sd, lower, upper
-    (equal-tailed interval at ci_prob), mcse (of the mean, 0 where it is an integral), lower_error and upper_error (standard
-    errors of both ends by the draws, or how far they may be off where these are integrals), ess_bulk, ess_tail and r_hat
-    (nan where the draws are independent; all are nan
-    for a frequency that has no draws). Derived quantities have the same variables under ``derived_…``, dims [cell,]
-    quantity; hyperparameters of the prior, and of cells every number per draw, under ``parameter_…``; each array of unknowns
-    of the prior under its name: ``effect_mean``, dims cell, category. A mean and ends of a hyperparameter that the engine
-    knows are in the attrs, and those are shown.
+    Attributes
+    ----------
+    entries : dict of str to dict of arrays
+        By the name of a variable, of the shape of one draw: mean, sd, lower, upper (equal-tailed interval at ci_prob), mcse
+        (of the mean, 0 where it is an integral), lower_error and upper_error (standard errors of both ends by the draws, or
+        how far they may be off where these are integrals), ess_bulk, ess_tail and r_hat (nan where the draws are
+        independent). Derived quantities stand under "derived", along the last axis; hyperparameters of the prior, and of
+        cells every number per draw, under "parameter". Without "frequency" where nothing is known of F.
+    quantities, parameters : tuple of str
+        Names along these axes.
+    ci_prob : float
+    diagnostics : Diagnostics
+        With the verdict.
+    """
+
+    entries: dict[str, dict[str, np.ndarray]]
+    quantities: tuple[str, ...]
+    parameters: tuple[str, ...]
+    ci_prob: float
+    diagnostics: Diagnostics
+
+
+#: Quantities that every result has: the distribution P and the users' own frequencies F.
+TARGETS = ("distribution", "frequency")
+
+
+def summarize(
+    draws: Mapping[str, tuple],
+    diagnostics: Diagnostics,
+    ci_prob: float,
+    *,
+    exact: Mapping[str, np.ndarray] | None = None,
+    stats: Mapping[str, np.ndarray] | None = None,
+    facts: Mapping[str, Any] | None = None,
+    effective: Mapping[str, np.ndarray] | None = None,
+    known: Mapping[str, Mapping[str, np.ndarray]] | None = None,
+    joint: bool = False,
+) -> Summary:
+    """Return the Summary of draws, with the verdict on them.
 
     Parameters
     ----------
-    tree : DataTree
-        From result.build.
+    draws : mapping of name to (dims, array) or (dims, array, attrs)
+        Dims after chain and draw; the attribute ``of`` is "prior" or "model" for unknowns of these.
+    diagnostics : Diagnostics
+        What the method says of them.
     ci_prob : float
+    exact : mapping of name to array, optional
+        Moments and ends that are known without draws.
+    stats : mapping of name to (chains, draws) array, optional
+        Of a sampler: ``diverging`` counts against it.
+    facts : mapping, optional
+        What else the method says: a mean and ends of a hyperparameter that it knows, and its numerical error.
     effective : mapping, optional
-        Independent draws that weighted ones are worth, by variable and category; by default the attr ``effective_draws``.
+        Independent draws that weighted ones are worth, by variable and category; by default the effective draws of the
+        diagnostics.
     known : mapping, optional
         Entries that are known better than from the draws, by the name of the variable: arrays mean, sd, mcse and ess_bulk
         of weighted draws; or those of ``chain_diagnostics``, which are then not computed again.
+    joint : bool
+        Whether the numbers of the prior decide on trust like P: of cells they always do.
     """
-    import xarray as xr
+    exact, facts, worth, known = exact or {}, facts or {}, effective or {}, known or {}
+    independent, off = diagnostics.sampling == "independent", numerical_error(facts, ci_prob)
+    dims, first, *_ = draws["distribution"]
+    values = {name: array for name, (_, array, *_) in draws.items()}
 
-    posterior = tree["posterior"]
-    exact = {name: values.values for name, values in tree["exact"].data_vars.items()} if "exact" in tree.children else {}
-    diagnostics = Diagnostics.from_attrs(tree.attrs)
-    independent, worth, known = diagnostics.sampling == "independent", effective or {}, known or {}
-    first, off = posterior["distribution"], numerical_error(tree.attrs, ci_prob)
-    dims, shape = first.dims[2:], first.shape[2:]
-
-    def summary_of(draws, name, shape, variables):
-        ess = diagnostics.effective_draws
+    def summary_of(draws, name, variables):
+        shape, ess = draws.shape[2:], diagnostics.effective_draws
         if worth:  # of a prior's hyperparameters only the draws that were kept are known, not their weights
             ess = [np.asarray(worth.get(quantity, diagnostics.effective_draws), dtype=float) for quantity in variables]
             ess = np.stack(np.broadcast_arrays(*ess), axis=-1).ravel()
@@ -113,88 +155,67 @@ def summarize(tree, ci_prob, effective=None, known=None):
                 entries[key][place] = np.ravel(value)
         return {k: np.reshape(v, shape) for k, v in entries.items()}
 
-    parts = [
-        summary_of(posterior[name].values, name, shape, [name]) if name in posterior.data_vars else None
-        for name in ("distribution", "frequency")
-    ]
-    if parts[1] is None and "frequency_mean" in exact:  # moments without draws
-        parts[1] = {key: np.full(shape, np.nan) for key in parts[0]}
+    entries = {name: summary_of(values[name], name, [name]) for name in TARGETS if name in values}
+    if "frequency" not in entries and "frequency_mean" in exact:  # moments without draws
+        entries["frequency"] = {key: np.full(first.shape[2:], np.nan) for key in entries["distribution"]}
         known_of = ("mean", "sd", "lower", "upper", "lower_error", "upper_error")
-        parts[1] |= {key: exact[f"frequency_{key}"] for key in known_of if f"frequency_{key}" in exact}
-    blank = np.full(shape, np.nan)
-    data = {key: (("target", *dims), np.stack([blank if part is None else part[key] for part in parts])) for key in parts[0]}
-    coords = {"target": ["distribution", "frequency"]} | {
-        name: values for name, values in first.coords.items() if values.dims and set(values.dims) <= set(dims)
-    }
-    arrays = unknown_arrays(posterior)
-    names = [name for name in posterior.data_vars if name not in ("distribution", "frequency", *arrays)]
-    scalars = [name for name in names if posterior[name].ndim == 2]
-    unknowns = [name for name in scalars if len(dims) > 1 or posterior[name].attrs.get("of") == "prior"]
-    for dim, prefix, chosen in (
-        ("quantity", "derived", [name for name in names if name not in (unknowns if len(dims) == 1 else scalars)]),
-        ("parameter", "parameter", unknowns),
-    ):
+        entries["frequency"] |= {key: exact[f"frequency_{key}"] for key in known_of if f"frequency_{key}" in exact}
+    unknowns = {name for name, (_, _, *attrs) in draws.items() if attrs and attrs[0].get("of") in ("prior", "model")}
+    arrays = [name for name in unknowns if values[name].ndim > 2]
+    names = [name for name in values if name not in (*TARGETS, *arrays)]
+    shared = [name for name, (_, _, *attrs) in draws.items() if attrs and attrs[0].get("of") == "prior"]
+    several = len(dims) > 1
+    scalars = [name for name in names if values[name].ndim == 2]
+    parameters = [name for name in scalars if several or name in shared]
+    quantities = [name for name in names if name not in (scalars if several else parameters)]
+    for prefix, chosen in (("derived", quantities), ("parameter", parameters)):
         if chosen:
-            draws = np.stack([posterior[name].values for name in chosen], axis=-1)
-            own_dims = () if prefix == "parameter" else dims[:-1]
-            derived = summary_of(draws, prefix, draws.shape[2:], chosen)
-            if prefix == "parameter":
-                derived |= _known_by_engine(tree.attrs, chosen, derived)
-            data |= {f"{prefix}_{key}": ((*own_dims, dim), value) for key, value in derived.items()}
-            coords[dim] = chosen
-    for name in arrays:
-        values = posterior[name]
-        entries = summary_of(values.values, name, values.shape[2:], [name])
-        data |= {f"{name}_{key}": (values.dims[2:], value) for key, value in entries.items()}
-        coords |= {dim: values.coords[dim] for dim in values.dims[2:] if dim in values.coords}
-    tree["summary"] = xr.DataTree(xr.Dataset(data, coords, {"ci_prob": ci_prob, "ci_kind": "eti"}))
-    tree.attrs |= verdict(tree).to_attrs()
-    return tree
+            together = np.stack([values[name] for name in chosen], axis=-1)
+            entries[prefix] = summary_of(together, prefix, chosen)
+    if parameters:
+        entries["parameter"] |= _known_by_engine(facts, parameters, entries["parameter"])
+    entries |= {name: summary_of(values[name], name, [name]) for name in values if name in arrays}
+    if independent:
+        judged = of_independent(diagnostics, first.shape[1])
+    else:
+        deciding = [*TARGETS, *arrays]
+        # Of one population P and F decide: the table of its hyperparameters has their R-hat and effective draws.
+        if (joint or several) and any(values[name].ndim == 2 for name in shared):
+            deciding += [kind for kind in ("parameter", "derived") if kind in entries][:1]
+        judged = _of_chains(diagnostics, [entries[name] for name in deciding if name in entries], stats or {})
+    return Summary(entries, tuple(quantities), tuple(parameters), ci_prob, judged)
 
 
-def _known_by_engine(attrs, names, part):
-    """Return the summary entries of hyperparameters with what the attrs know of them."""
-    out: dict = {}
-    for key, error in (("mean", "mcse"), ("sd", ""), ("lower", "lower_error"), ("upper", "upper_error")):
-        known = [f"{name}_{key}" in attrs for name in names]
-        out[key] = np.array([attrs.get(f"{name}_{key}", value) for name, value in zip(names, part[key], strict=True)])
-        if error:
-            off = np.array([attrs.get(f"{name}_mcse", 0.0) for name in names]) if key == "mean" else SOLVED * out["sd"]
-            out[error] = np.where(known, off, part[error])
-    return out
-
-
-def unknown_arrays(posterior):
-    """Return the names of unknowns of the prior, or of a caller's model, that are arrays in a group ``posterior``."""
-    arrays = {name: values for name, values in posterior.data_vars.items() if values.ndim > 2}
-    return [name for name, values in arrays.items() if values.attrs.get("of") in ("prior", "model")]
-
-
-def verdict(tree):
-    """Return the Diagnostics of a summarized result, with the verdict."""
-    summary, diagnostics = tree["summary"], Diagnostics.from_attrs(tree.attrs)
-    if diagnostics.sampling == "independent":
-        return of_independent(diagnostics, tree["posterior"].sizes["draw"])
+def _of_chains(diagnostics, entries, stats):
+    """Return the Diagnostics of chains, with the verdict, by the entries that decide on it."""
     problems = [diagnostics.problem] if diagnostics.problem else []
     # nan, which no threshold accepts, where too few draws or none that vary leave nothing to diagnose.
-    names = ["", *(f"{name}_" for name in unknown_arrays(tree["posterior"]))]
-    # Of one population P and F decide: the table of its hyperparameters has their R-hat and effective draws.
-    shared = [values for values in tree["posterior"].data_vars.values() if values.attrs.get("of") == "prior"]
-    joint = "cell" in summary.dims or "regression" in tree.attrs
-    if joint and any(values.ndim == 2 for values in shared):
-        names += [f"{kind}_" for kind in ("parameter", "derived") if f"{kind}_r_hat" in summary][:1]
     r_hat, ess = np.nan, np.nan
-    for name in names:
-        r_hat = float(np.fmax(r_hat, np.fmax.reduce(summary[f"{name}r_hat"].values, axis=None)))
+    for each in entries:
+        r_hat = float(np.fmax(r_hat, np.fmax.reduce(each["r_hat"], axis=None)))
         for kind in ("ess_bulk", "ess_tail"):
-            ess = float(np.fmin(ess, np.fmin.reduce(summary[f"{name}{kind}"].values, axis=None)))
-    divergences = 0
-    if "sample_stats" in tree.children and "diverging" in tree["sample_stats"]:
-        divergences = int(tree["sample_stats"]["diverging"].sum())
+            ess = float(np.fmin(ess, np.fmin.reduce(each[kind], axis=None)))
+    divergences = int(np.sum(stats["diverging"])) if "diverging" in stats else 0
     diagnostics = replace(diagnostics, worst_r_hat=r_hat, least_ess=ess, divergences=divergences)
     judged = of_chains(r_hat, ess, divergences)
     problems += [judged.problem] if judged.problem else []
     return _judged(diagnostics, problems, judged.checked)
+
+
+def _known_by_engine(facts, names, part):
+    """Return the summary entries of hyperparameters with what the method knows of them."""
+    out: dict = {}
+    for key, error in (("mean", "mcse"), ("sd", ""), ("lower", "lower_error"), ("upper", "upper_error")):
+        known = [f"{name}_{key}" in facts for name in names]
+        out[key] = np.array([facts.get(f"{name}_{key}", value) for name, value in zip(names, part[key], strict=True)])
+        if error:
+            off = (
+                np.array([facts.get(f"{name}_mcse", 0.0) for name in names])
+                if key == "mean"
+                else ACCURACY.solved * out["sd"]
+            )
+            out[error] = np.where(known, off, part[error])
+    return out
 
 
 def of_independent(found, length):
@@ -215,6 +236,40 @@ def _judged(diagnostics, problems, good):
     return replace(diagnostics, converged=not problems, problems=f"{reasons}." if problems else "", outcome=outcome)
 
 
+def of_cells(labels: Sequence[str], each: Sequence[Diagnostics]) -> Diagnostics:
+    """Return the Diagnostics of cells with posteriors of their own: the worst of each, which name the cells to distrust.
+
+    Parameters
+    ----------
+    labels : sequence of str
+        Of the cells.
+    each : sequence of Diagnostics
+        With their verdicts.
+    """
+    bad = [k for k, one in enumerate(each) if not one.converged]
+    outcome = f"All {len(each)} cells were accepted." if len(each) > 1 else "The only cell was accepted."
+    if bad:
+        named = listed([labels[k] for k in bad])
+        outcome = f"Do not trust the cells {named} yet: the first of them says {each[bad[0]].problems}"
+
+    def worst(name, choose):
+        values = [value for one in each if (value := getattr(one, name)) is not None and not np.isnan(value)]
+        return float(choose(values)) if values else None
+
+    mcmc = any(one.sampling == "mcmc" for one in each)
+    return Diagnostics(
+        sampling="mcmc" if mcmc else "independent",
+        effective_draws=worst("effective_draws", min),
+        interrupted=any(one.interrupted for one in each),
+        worst_r_hat=worst("worst_r_hat", max),
+        least_ess=worst("least_ess", min),
+        divergences=sum(one.divergences or 0 for one in each) if mcmc else None,
+        converged=not bad,
+        problems=outcome if bad else "",
+        outcome=outcome,
+    )
+
+
 def mcse_of_mean(draws, *, independent):
     """Return the Monte Carlo standard error of the mean of draws (chains, draws, k), shape (k,).
 
@@ -228,7 +283,7 @@ def mcse_of_mean(draws, *, independent):
     return out
 
 
-def entries_of(draws, exact, name, ci_prob, independent, effective=None, diagnosed=None, off=SOLVED):
+def entries_of(draws, exact, name, ci_prob, independent, effective=None, diagnosed=None, off=ACCURACY.solved):
     """Return the summary entries of one variable; draws (chains, draws, …), exact moments and ends replace sampled ones.
 
     Such ends may be off by ``off`` sds where their errors are not among them.

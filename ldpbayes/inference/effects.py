@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.inference import hmc
-from ldpbayes.inference.bending import MOST_SHARE, Bend
+from ldpbayes.inference.bending import Bend
 from ldpbayes.inference.diagnostics import entries_of, verdict_on
 from ldpbayes.inference.handover import hand_over, in_order
-from ldpbayes.inference.middle import middle
+from ldpbayes.inference.middle import Search, middle
 from ldpbayes.inference.sampling import Going, Run, by_hmc, by_nuts, going_on, settled
 from ldpbayes.inference.structure import Arrow
 from ldpbayes.inference.target import Target
-from ldpbayes.inference.verdict import MAX_END_ERROR
+from ldpbayes.inference.verdict import LIMITS
 
 #: Rounds of trajectories that say where the posterior lies; unless coordinates are whitened they are no help to these.
 ROUNDS = 3
@@ -110,8 +110,8 @@ def sample(
     *,
     values: Callable[[np.ndarray], np.ndarray],
     prob: float = 0.95,
-    aimed: float = MAX_END_ERROR,
-    allowed: float = MAX_END_ERROR,
+    aimed: float = LIMITS.end_error,
+    allowed: float = LIMITS.end_error,
     method: str = "auto",
 ) -> tuple[Run, str]:
     """Return (Run, name of the sampler).
@@ -243,7 +243,7 @@ class Bent:
             span, apart = batch.span, draws[:, batch.place] - centre[batch.place]
             slope = apart @ draws[:, span] / max(float(apart @ apart), 1e-300)
             spread = (draws[:, span] - centre[span] - apart[:, None] * slope).var(axis=0)
-            share = np.clip(1 - spread, 0.0, MOST_SHARE)
+            share = np.clip(1 - spread, 0.0, Search.decided)
             precision[span] = share / (1 - share)
         bent = cls(target, centre, precision)
         return bent._within(bent.coordinates.stretched(bent.back(draws)))

@@ -1,20 +1,36 @@
 """Ends of intervals: that they are equal-tailed is decided here, and here only."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.special import betaincinv, ndtr, ndtri
 
+from ldpbayes.inference.constants import ORDERED
+
 #: Levels of the quantiles that a result keeps where they are exact: even on the normal scale, far enough out for joint
 #: intervals of thousands of categories.
 LEVELS = ndtr(np.array([-5.6, -5.0, -4.4, -3.8, -3.2, -2.6, -2.0, -1.4, -0.7, 0.7, 1.4, 2.0, 2.6, 3.2, 3.8, 4.4, 5.0, 5.6]))
 
-#: Ends that solve an integral are off by less than so many posterior sds, as engines that are compared say. Those of second
-#: order in the saddle point are off by some ROUGH.
-SOLVED, ROUGH = 1e-4, 0.02
-#: Numbers that are ordered together.
-TOGETHER = 2**18
+
+@dataclass(frozen=True)
+class Accuracy:
+    """By how many posterior sds interval ends without draws are off.
+
+    Attributes
+    ----------
+    solved : float
+        Ends that solve an integral, at most; measured between engines that share no code.
+    rough : float
+        Ends by moments of second order in the saddle point; measured against integrals.
+    """
+
+    solved: float = 1e-4
+    rough: float = 0.02
+
+
+ACCURACY = Accuracy()
 
 
 def tails(ci_prob: float) -> tuple[float, float]:
@@ -60,7 +76,7 @@ def numerical_error(facts: Mapping[str, Any], ci_prob: float) -> float:
     ci_prob : float
     """
     moments = max(float(facts.get(name, 0.0)) for name in ("predicted_error", "quadrature_error"))
-    least = ROUGH if facts.get("rough_cells") else SOLVED
+    least = ACCURACY.rough if facts.get("rough_cells") else ACCURACY.solved
     return max(least, (1 + normal_reach(ci_prob)) * moments)
 
 
@@ -173,7 +189,7 @@ def _quantiles(draws: np.ndarray, levels: np.ndarray) -> np.ndarray:
 
     Columns are ordered, as far as the levels ask for it, so many at a time that they stay in the processor's cache.
     """
-    out, step = np.empty(levels.shape), max(1, TOGETHER // len(draws))
+    out, step = np.empty(levels.shape), max(1, ORDERED // len(draws))
     for start in range(0, draws.shape[1], step):
         block = slice(start, start + step)
         place = levels[:, block] * (len(draws) - 1)

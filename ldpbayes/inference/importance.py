@@ -9,16 +9,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ldpbayes.inference import verdict
-from ldpbayes.inference.verdict import Verdict
-
-#: Fewer draws than this have no tail to fit: their weights are not smoothed, and not trusted.
-LEAST_WEIGHED = 25
-#: Log weights within this range are equal: the stand-in is the posterior, as where there are no reports.
-EQUAL = 1e-9
-#: Weights have no density where these logs are not finite, and more nats than this below the largest they are nothing.
-LOWEST = 700.0
-#: Numbers (draws × quantities) that are looked at together.
-TOGETHER = 2**22
+from ldpbayes.inference.constants import EQUAL, LEAST_WEIGHED, LOWEST, TOGETHER
+from ldpbayes.inference.verdict import LIMITS, Limits, Verdict
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,13 +72,13 @@ class Weighted:
         """The Verdict where as many draws are kept as were weighted."""
         return self.judged()
 
-    def judged(self, kept: int | None = None) -> Verdict:
+    def judged(self, kept: int | None = None, limits: Limits = LIMITS) -> Verdict:
         """Return the Verdict where so many draws are kept, by default and at most as many as were weighted."""
         drawn = self.log_weight.size
         kept = drawn if kept is None else min(kept, drawn)
         least, worst = self.squares
         heavy = math.nan
-        if least < verdict.MIN_SQUARES * drawn:
+        if least < limits.squares * drawn:
             x = self.distribution[:, worst]
             square = (x - self.weight @ x) ** 2
             moved = square > 0
@@ -100,6 +92,7 @@ class Weighted:
             squares=least,
             k_squares=heavy,
             shift=self.shift,
+            limits=limits,
         )
 
 

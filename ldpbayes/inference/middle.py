@@ -1,23 +1,45 @@
 """Where a posterior lies: effects about their mode for given scales, scales by how much the effects vary."""
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ldpbayes.inference.bending import FIRST_SCALE, MOST_SHARE
-from ldpbayes.inference.newton import climb
+from ldpbayes.inference.newton import Steps, climb
 
-#: Rounds at most, Newton steps of each, and the change of a log scale, in its posterior sd, below which nothing moves.
-ROUNDS, STEPS, LEAST_CHANGE = 20, 10, 0.1
-#: Unknowns are at their mode where a Newton step gains fewer nats than this for each of them.
-NEAR = 0.002
-#: The longest change of a log scale.
-LONGEST = 0.7
+
+@dataclass(frozen=True)
+class Search:
+    """How the middle of a posterior is looked for.
+
+    Attributes
+    ----------
+    rounds : int
+        Of effects given their scales and scales given the effects, at most; and of Newton's method within one. Chosen once.
+    settled : float
+        Nats for each unknown: what a step gains less is at the middle. Chosen once: draws correct what is left of it.
+    first : float
+        Log scale where the search begins, at the lowest. Chosen once: the mode of a small scale lies far from its mass.
+    longest : float
+        Change of a log scale in a round. Chosen once: a factor of two.
+    decided : float
+        At most this share of an effect counts as decided by the reports. Chosen once: it bounds their information by that
+        of fifty priors.
+    """
+
+    rounds: int = 20
+    settled: float = 0.002
+    first: float = -1.0
+    longest: float = 0.7
+    decided: float = 0.98
+
+
+SEARCH = Search()
 
 
 def middle(
-    target: Any, z: np.ndarray | None = None, *, given: bool = False
+    target: Any, z: np.ndarray | None = None, *, given: bool = False, search: Search = SEARCH
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
     """Return (unknowns in the middle of the posterior, share of each effect that the reports decide or None, and Fisher's
     information on the log scales).
@@ -29,6 +51,7 @@ def middle(
         Where to start.
     given : bool
         Whether the scales stay, and what else is given: the mode of the others, then.
+    search : Search
 
     Notes
     -----
@@ -44,7 +67,7 @@ def middle(
     if given:
         kept = np.setdiff1d(kept, target.prior.pivots)
     else:
-        z[places] = FIRST_SCALE if not z.any() else np.maximum(z[places], FIRST_SCALE)
+        z[places] = search.first if not z.any() else np.maximum(z[places], search.first)
 
     def density(x):
         point = z.copy()
@@ -58,23 +81,24 @@ def middle(
         along = coordinates.gradient(slope)
         return coordinates.of(along) - x, 0.5 * float(along @ along), coordinates
 
-    near, before, length, information = NEAR * z.size, *(np.full(len(batches), start) for start in (0.0, 1.0, 1.0))
-    for _ in range(ROUNDS):
-        z[kept], _, coordinates = climb(density, newton, z[kept], STEPS, near)
+    steps = Steps(search.rounds, search.settled * z.size)
+    before, length, information = (np.full(len(batches), start) for start in (0.0, 1.0, 1.0))
+    for _ in range(search.rounds):
+        z[kept], _, coordinates = climb(density, newton, z[kept], steps)
         if given or not batches:
             return z, None, information
         variances[kept] = coordinates.variances
-        moved = 0.0
+        gained = 0.0
         for k, batch in enumerate(batches):
             span = batch.span
             raised = math.exp(batch.power * (min(z[batch.place], 20.0) - math.log(batch.scale)))
             slope = (z[span] ** 2 + variances[span] - 1).sum() + 1 - raised
             information[k] = bend = 2 * ((1 - variances[span]) ** 2).sum() + batch.power * raised
             length[k], before[k] = 0.5 * length[k] if slope * before[k] < 0 else length[k], slope
-            change = length[k] * min(max(slope / bend, -LONGEST), LONGEST)
+            change = length[k] * min(max(slope / bend, -search.longest), search.longest)
             z[batch.place] += change
             z[span] *= math.exp(-change)
-            moved = max(moved, abs(change) * math.sqrt(bend))
-        if moved < LEAST_CHANGE:
+            gained = max(gained, 0.5 * change**2 * bend)
+        if gained < search.settled:
             break
-    return z, np.where(target.effects, np.clip(1 - variances, 0.0, MOST_SHARE), 0.0), information
+    return z, np.where(target.effects, np.clip(1 - variances, 0.0, search.decided), 0.0), information

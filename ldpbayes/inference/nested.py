@@ -31,13 +31,11 @@ from ldpbayes.errors import ConvergenceError
 from ldpbayes.inference.handover import Outcome, hand_over, in_order
 from ldpbayes.inference.hmc import rotated
 from ldpbayes.inference.importance import Weighted, resample, weigh
-from ldpbayes.inference.newton import SETTLED, climb
+from ldpbayes.inference.newton import Steps, climb
 from ldpbayes.inference.proposals import StudentT
 from ldpbayes.inference.structure import Factor, positive
 from ldpbayes.inference.verdict import Verdict, together
 
-#: Steps of Newton's method.
-MAX_STEPS = 100
 #: Draws of a family that are weighted, at least, and those of a node.
 LEAST_DRAWN, LEAST_OF_NODE = 600, 20
 #: Rounds: the first weighs draws of Laplace's approximation as they are; each other one keeps this share of the effective
@@ -392,9 +390,9 @@ def settled(family: Family, at: tuple, start: np.ndarray) -> Core:
             sure, factor = False, _sure(family, information, at)
         step = factor.solve(slope)
         gain = float((slope * step).sum())
-        return step, gain if sure else max(gain, SETTLED), factor
+        return step, gain if sure else max(gain, Steps.settled), factor
 
-    g, value, factor = climb(density, newton, start, MAX_STEPS)
+    g, value, factor = climb(density, newton, start)
     return Core(g, factor, value - factor.half_log_det)
 
 

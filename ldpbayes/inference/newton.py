@@ -1,24 +1,42 @@
 """Newton's method for unknowns without bounds, with the curvature's own structure."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-#: The mode is found when a Newton step gains less than this many nats.
-SETTLED = 1e-9
-#: Most Newton steps, and the longest one in any unknown: unknowns are of the order of one under their prior.
-MAX_STEPS, LONGEST = 200, 4.0
-#: The last step is taken where no unknown moves by more: along a flat direction its quadratic says nothing.
-LAST = 0.1
-#: Most halvings of a step, and the share of what its slope promises that it must gain.
-HALVINGS, GAINED = 40, 1e-4
+
+@dataclass(frozen=True)
+class Steps:
+    """When Newton's method ends, and how far it goes at once.
+
+    Attributes
+    ----------
+    most : int
+        Steps. Chosen once: modes are reached in some ten.
+    settled : float
+        The mode is reached where a step gains fewer nats. Derived: steps that gain 1e-9 nats move by 5e-5 posterior sd.
+    longest : float
+        Of the changes of any unknown in a step. Chosen once: unknowns are of the order of one under their prior.
+    last : float
+        The last step, which no value of the density would show, is taken where no unknown moves by more. Chosen once: along
+        a flat direction the quadratic says nothing.
+    """
+
+    most: int = 200
+    settled: float = 1e-9
+    longest: float = 4.0
+    last: float = 0.1
+
+
+STEPS = Steps()
 
 
 def climb(
-    density: Callable, newton: Callable, z: np.ndarray, most: int = MAX_STEPS, settled: float = SETTLED, watch: Any = None
+    density: Callable, newton: Callable, z: np.ndarray, steps: Steps = STEPS, watch: Any = None
 ) -> tuple[np.ndarray, float, Any]:
-    """Return (z, log-density, curvature) where a step gains less than ``settled`` nats, or nothing higher is found.
+    """Return (z, log-density, curvature) where a step gains next to nothing, or nothing higher is found.
 
     That last step is taken, unseen by the log-density and the curvature.
 
@@ -31,16 +49,14 @@ def climb(
         step although the slope is zero.
     z : array
         Where to start.
-    most : int
-        Steps.
-    settled : float
+    steps : Steps
     watch : Watch, optional
     """
     value, gradient = density(z)
-    for _ in range(most) if watch is None else watch.track(range(most), "Newton steps to the mode"):
+    for _ in range(steps.most) if watch is None else watch.track(range(steps.most), "Newton steps to the mode"):
         step, gain, curvature = newton(z, gradient)
-        if gain < settled:
-            if np.abs(step).max() < LAST:  # the last digits, which no value of the density would show
+        if gain < steps.settled:
+            if np.abs(step).max() < steps.last:
                 z = z + step
             break
         there = higher(density, z, value, gradient, step)
@@ -51,23 +67,25 @@ def climb(
 
 
 def higher(density: Callable, z: np.ndarray, value: float, gradient: np.ndarray, step: np.ndarray):
-    """Return (z, log-density, gradient) at the first of ever shorter steps that gains enough, or None.
+    """Return (z, log-density, gradient) at the first of ever shorter steps that leads higher, or None.
 
     Along a step without a slope both ways are tried.
     """
     slope, length = float((gradient * step).sum()), 1.0
-    for _ in range(HALVINGS):
+    while length > np.finfo(float).eps:
         for sign in (1.0, -1.0) if slope <= 0 else (1.0,):
             there = z + sign * length * step
             with np.errstate(all="ignore"):  # a step too long may lead to where floats end
                 height, slope_there = density(there)
-            if np.isfinite(height) and np.isfinite(slope_there).all() and height > value + GAINED * length * max(slope, 0.0):
+            if np.isfinite(height) and np.isfinite(slope_there).all() and height > value:
                 return there, height, slope_there
         length *= 0.5
     return None
 
 
-def find_mode(target: Any, start: np.ndarray, watch: Any = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def find_mode(
+    target: Any, start: np.ndarray, watch: Any = None, steps: Steps = STEPS
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return (mode, eigenvalues, eigenvectors) of a log-density: Newton with the absolute values of the eigenvalues.
 
     The log-density of a k-ary likelihood in unconstrained unknowns is not concave everywhere. |λ| makes every step one of
@@ -80,6 +98,7 @@ def find_mode(target: Any, start: np.ndarray, watch: Any = None) -> tuple[np.nda
         With ``value_and_gradient`` and ``hessian``.
     start : (u,) array
     watch : Watch, optional
+    steps : Steps
 
     Returns
     -------
@@ -93,9 +112,9 @@ def find_mode(target: Any, start: np.ndarray, watch: Any = None) -> tuple[np.nda
         along = vectors.T @ gradient
         gain = 0.5 * float((along**2 / eigenvalues).sum())
         step = vectors @ (along / eigenvalues)
-        if gain < SETTLED and signed[0] < -1e-6 * eigenvalues[-1]:  # a saddle
+        if gain < steps.settled and signed[0] < -1e-6 * eigenvalues[-1]:  # a saddle
             step, gain = vectors[:, 0], np.inf
-        return step * min(1.0, LONGEST / max(np.abs(step).max(), 1e-300)), gain, (eigenvalues, vectors)
+        return step * min(1.0, steps.longest / max(np.abs(step).max(), 1e-300)), gain, (eigenvalues, vectors)
 
-    z, _, (eigenvalues, vectors) = climb(target.value_and_gradient, newton, np.array(start, dtype=float), watch=watch)
+    z, _, (eigenvalues, vectors) = climb(target.value_and_gradient, newton, np.array(start, dtype=float), steps, watch)
     return z, eigenvalues, vectors

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import softmax
 
 from ldpbayes.inference.ends import beta_ends, normal_reach, tails
-from ldpbayes.inference.verdict import MIN_SHARE
+from ldpbayes.inference.verdict import LIMITS
 
 #: Powers of the prior under which a posterior is made again, and how many doublings lie between them.
 POWERS = (0.8, 1.25)
@@ -159,7 +159,7 @@ def by_weights(values: np.ndarray, log_prior: np.ndarray) -> tuple[np.ndarray, n
         share = 1.0
         while True:
             weight = softmax(share * (power - 1) * log_prior)
-            if 1 / (weight**2).sum() >= MIN_SHARE * len(values) or share < 1e-3:
+            if 1 / (weight**2).sum() >= LIMITS.share * len(values) or share < 1e-3:
                 break
             share *= 0.5
         moved = weight @ values

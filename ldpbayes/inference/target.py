@@ -11,12 +11,7 @@ import numpy as np
 from ldpbayes.inference import hmc
 from ldpbayes.inference.bending import Batch
 from ldpbayes.inference.structure import MAX_DENSE, Arrow, curvature
-from ldpbayes.inference.verdict import MAX_END_ERROR
-
-#: Of the bend where each cell has its own effects: reports of weak cells bound them, rather than saying where they are.
-NORMALITY = -0.3
-#: Interval ends of so many entries of P are judged, evenly spaced ones of more.
-MOST_JUDGED = 48
+from ldpbayes.inference.verdict import LIMITS
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,12 +30,20 @@ class Target:
         Leave the prior out.
     turn : pair of float
         Angle of a trajectory and its jitter; see inference.hmc.
+    bounded : float
+        Normality (see bending.Bend) where each cell has its own effects. Chosen once: reports of weak cells bound effects,
+        rather than saying where they are.
+    ends : int
+        Interval ends of so many entries of P are judged, evenly spaced ones of more. Chosen once: judging all of a hundred
+        cells takes longer than drawing.
     """
 
     prior: Any
     reports: Any
     flat: bool = False
     turn: tuple[float, float] = hmc.ANGLE, hmc.JITTER
+    bounded: float = -0.3
+    ends: int = 48
 
     # ---- one point -----------------------------------------------------------------------------------------------------
     def value_and_gradient(self, z: np.ndarray) -> tuple[float, np.ndarray]:
@@ -88,7 +91,7 @@ class Target:
     defended: ClassVar[bool] = False
     #: Errors of interval ends of weighted draws, in posterior sd, that are aimed at, and the largest that are accepted where
     #: many draws are cheap, and elsewhere.
-    end_errors: ClassVar[tuple[float, float, float]] = 0.0625, MAX_END_ERROR, MAX_END_ERROR
+    end_errors: ClassVar[tuple[float, float, float]] = 0.0625, LIMITS.end_error, LIMITS.end_error
     #: The most weighted draws that are made for that.
     most_drawn: ClassVar[int] = 2**15
     #: Whether NUTS, which costs most, is what takes over where weights are rejected.
@@ -101,7 +104,7 @@ class Target:
     def judged(self, z: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Return the quantities (S, …) of draws whose interval ends are judged: some of P."""
         every = values.reshape(len(z), -1)
-        return every[:, np.unique(np.linspace(0, every.shape[1] - 1, MOST_JUDGED).astype(int))]
+        return every[:, np.unique(np.linspace(0, every.shape[1] - 1, self.ends).astype(int))]
 
     def axes(self, covariance: np.ndarray) -> np.ndarray:
         """Return axes (k, u), one sd of draws long each, that their weights are looked at along: here none."""
@@ -137,7 +140,7 @@ class Target:
     @property
     def normality(self) -> float:
         """Of bending.Bend."""
-        return 1.0 if self.prior.local() is None else NORMALITY
+        return 1.0 if self.prior.local() is None else self.bounded
 
     @cached_property
     def kernel(self) -> tuple | None:

@@ -11,33 +11,59 @@ from typing import Literal
 
 import numpy as np
 
-#: Chains are accepted below this split R-hat (Vehtari et al. 2021) …
-MAX_R_HAT = 1.01
-#: … and from this effective sample size of their worst quantity on.
-MIN_ESS = 400
-#: Weights are accepted below this Pareto k-hat …
-MAX_K_HAT = 0.7
-#: … and where they are worth this share of the draws that a reader gets.
-MIN_SHARE = 0.25
-#: k-hat counts only where more than this share of all weight is expected beyond the largest weight drawn.
-MAX_UNSEEN = 0.01
-#: Weights must be worth this share of the draws for squared distances from the mean, too: sds and tails hang on these.
-MIN_SQUARES = 0.125
-#: No end of an interval has a larger standard error than this, in posterior sd, where draws are weighted.
-MAX_END_ERROR = 0.1
-#: Of many quantities, this share with the fewest effective draws for squares may be few by chance.
-WORST = 0.05
-#: The same method goes on where at most so many times the draws made so far would do.
-MOST_TIMES = 16
-#: Draws of a default fit; where fewer are asked for, a sampler goes on as long as it would with these.
-USUAL = 4000
-#: Chains with an R-hat from here on have not met, and more draws of them seldom help.
-APART = 1.1
-#: More draws aim at this multiple of what is asked, so that chance does not call for them again.
-AIM = 1.25
 
-#: A few draws whose weights have a k-hat above the one, and are worth less than the other, say that more of them never do.
-HOPELESS_K_HAT, HOPELESS_ESS = 1.0, 5.0
+@dataclass(frozen=True)
+class Limits:
+    """Limits of diagnostics, by which draws are accepted, and how many more of them are worth making.
+
+    Attributes
+    ----------
+    r_hat : float
+        Chains are accepted below this split R-hat (Vehtari et al. 2021, Bayesian Analysis 16).
+    ess : float
+        Chains are accepted from this effective sample size of their worst quantity on (the same paper: 100 a chain).
+    k_hat : float
+        Weights are accepted below this Pareto shape (Vehtari et al. 2024, JMLR 25), if more than ``unseen`` hangs on it.
+    unseen : float
+        Share of all weight that may be expected beyond the largest weight drawn. Derived: a mean three sd away moves by
+        .03 sd at most. As much of a posterior may lie where no draw is.
+    share : float
+        Share of the draws a reader gets that weights must be worth. Derived: the error of a mean is at most doubled.
+    end_error : float
+        Largest standard error of an interval end that is accepted where draws are weighted, in posterior sd. Chosen once.
+    worst : float
+        Of many quantities, this share with the fewest effective draws for squares may be few by chance. The level of a
+        customary test: the worst of at most twenty counts.
+    margin : float
+        More draws aim at this multiple of what is asked, so that chance does not call for them again. Chosen once.
+    most : int
+        Times the draws made so far that the same method may go on to. Chosen once.
+    usual : int
+        Draws of a default fit: where fewer are asked for, a sampler goes on as long as it would with these.
+    """
+
+    r_hat: float = 1.01
+    ess: float = 400
+    k_hat: float = 0.7
+    unseen: float = 0.01
+    share: float = 0.25
+    end_error: float = 0.1
+    worst: float = 0.05
+    margin: float = 1.25
+    most: int = 16
+    usual: int = 4000
+
+    @property
+    def squares(self) -> float:
+        """Share of the draws that weights must be worth for squared distances from the mean, which sds and tails hang on.
+
+        Half as many as for means: the square of a normal quantity has twice the variance, in units of its own mean.
+        """
+        return self.share / 2
+
+
+#: The limits of every verdict whose caller states no others.
+LIMITS = Limits()
 
 Next = Literal["done", "more", "other"]
 
@@ -69,17 +95,17 @@ class Verdict:
         """Return the verdict with one more problem, which more draws of the same method do not solve."""
         return replace(self, accepted=False, problem="; ".join(filter(None, (self.problem, problem))), next="other", times=1)
 
-    def with_ends(self, error: float, allowed: float) -> "Verdict":
+    def with_ends(self, error: float, allowed: float, limits: Limits = LIMITS) -> "Verdict":
         """Return the verdict after a look at the largest error of an interval end, in posterior sd."""
         if not self.accepted or not error > allowed:
             return self
         times = math.ceil((error / allowed) ** 2)
         problem = f"the end of an interval has an error of {error:.2f} posterior sd"
-        return replace(self, accepted=False, problem=problem, next="more" if times <= MOST_TIMES else "other", times=times)
+        return replace(self, accepted=False, problem=problem, next="more" if times <= limits.most else "other", times=times)
 
-    def with_outside(self, share: float) -> "Verdict":
+    def with_outside(self, share: float, limits: Limits = LIMITS) -> "Verdict":
         """Return the verdict after a look at draws of the prior, which show this share of the posterior where no draw is."""
-        if not share > MAX_UNSEEN:
+        if not share > limits.unseen:
             return self
         return self.rejecting(f"draws of the prior show another mode, with a share of {share:.2g} at least")
 
@@ -103,6 +129,7 @@ def of_weights(
     squares: float = math.inf,
     k_squares: float = math.nan,
     shift: float = math.nan,
+    limits: Limits = LIMITS,
 ) -> Verdict:
     """Return the Verdict on weighted independent draws.
 
@@ -124,49 +151,56 @@ def of_weights(
         Pareto k-hat of weight × squared distance of the worst quantity, where ``squares`` are few.
     shift : float
         Largest move of a mean by the weights, in posterior sd.
+    limits : Limits
 
     Notes
     -----
     Under a Pareto tail with shape k the share of the weight beyond the largest of M tail draws is e M^{k−1}, e the share
-    in excess of the tail's beginning. Where that is below MAX_UNSEEN, a mean three sd away moves by .03 sd at most, and
-    k-hat, which is noise where weights are nearly equal, is not asked. It matters where thousands of cells are judged, of
-    which some have a large k-hat by chance.
+    in excess of the tail's beginning. Where that is below ``limits.unseen``, a mean three sd away moves by .03 sd at most,
+    and k-hat, which is noise where weights are nearly equal, is not asked. It matters where thousands of cells are judged,
+    of which some have a large k-hat by chance.
     """
     kept = drawn if kept is None else kept
     text = f"Pareto k-hat {k_hat:.2f}, {effective:.0f} effective of {drawn} draws"
     moved = "" if math.isnan(shift) else f"; they moved no mean by more than {shift:.2f} posterior sd"
     good = Verdict(checked=f"Weights on the true likelihood: {text}{moved}.")
-    heavy = not (light_tails(k_hat) or unseen < MAX_UNSEEN)
-    few = not effective >= MIN_SHARE * kept
-    thin = not squares >= MIN_SQUARES * min(drawn, kept)
+    heavy = not (light_tails(k_hat, limits) or unseen < limits.unseen)
+    few = not effective >= limits.share * kept
+    thin = not squares >= limits.squares * min(drawn, kept)
     if not (heavy or few or thin):
         return good
     if heavy or few:
         share = f"{100 * effective / kept:.0f} % effective draws"
-        problem = f"Pareto k-hat {k_hat:.2f} and {share}, where below {MAX_K_HAT} and {100 * MIN_SHARE:.0f} % are needed"
+        problem = (
+            f"Pareto k-hat {k_hat:.2f} and {share}, where below {limits.k_hat} and {100 * limits.share:.0f} % are needed"
+        )
     else:
         problem = (
             f"the weights are worth {100 * squares / kept:.1f} % of the draws for squared distances from the mean, which "
-            f"the sds hang on, where {100 * MIN_SQUARES:.1f} % are needed"
+            f"the sds hang on, where {100 * limits.squares:.1f} % are needed"
         )
-    wanted = max(MIN_SHARE * kept / max(effective, 1.0), MIN_SQUARES * kept / max(squares, 1.0))
-    times = math.ceil(AIM * wanted)
-    light = not heavy and not k_squares >= MAX_K_HAT
+    wanted = max(limits.share * kept / max(effective, 1.0), limits.squares * kept / max(squares, 1.0))
+    times = math.ceil(limits.margin * wanted)
+    light = not heavy and not k_squares >= limits.k_hat
     rejected = replace(good, accepted=False, problem=problem, next="other")
-    return replace(rejected, next="more", times=max(times, 2)) if light and times <= MOST_TIMES else rejected
+    return replace(rejected, next="more", times=max(times, 2)) if light and times <= limits.most else rejected
 
 
-def light_tails(k_hat: float) -> bool:
+def light_tails(k_hat: float, limits: Limits = LIMITS) -> bool:
     """Return whether weights have tails so light that their mean is known."""
-    return k_hat < MAX_K_HAT
+    return k_hat < limits.k_hat
 
 
-def hopeless(k_hat: float, effective: float) -> bool:
-    """Return whether the weights of a few hundred draws say that no number of them would be accepted."""
-    return k_hat > HOPELESS_K_HAT and effective < HOPELESS_ESS
+def hopeless(k_hat: float, effective: float, drawn: int, limits: Limits = LIMITS) -> bool:
+    """Return whether the weights of a few hundred draws say that no number of them would be accepted.
+
+    A Pareto tail with a shape above one has no mean; such weights are given up where the most draws that the same method
+    goes on to would not be worth enough either.
+    """
+    return k_hat > 1 and limits.most * effective < limits.share * drawn
 
 
-def of_chains(r_hat: float, ess: float, divergences: int = 0, drawn: int | None = None) -> Verdict:
+def of_chains(r_hat: float, ess: float, divergences: int = 0, drawn: int | None = None, limits: Limits = LIMITS) -> Verdict:
     """Return the Verdict on chains.
 
     Parameters
@@ -180,39 +214,41 @@ def of_chains(r_hat: float, ess: float, divergences: int = 0, drawn: int | None 
         Draws that diverged.
     drawn : int, optional
         Draws that a reader asked for, in all; by default enough.
+    limits : Limits
 
     Notes
     -----
-    Where fewer draws were asked for than MIN_ESS needs, and those are worth a good share of their number, with an R-hat that
-    is no larger than chains of so few draws have by chance, only their number is too few: they are not accepted, and there
-    is nothing to do next; until then they go on for that share, not for MIN_ESS. An R-hat of short chains does not say that
-    they have not met; and no number of draws gives a single chain an R-hat.
+    Where fewer draws were asked for than ``limits.ess`` needs, and those are worth a good share of their number, with an
+    R-hat that is no larger than chains of so few draws have by chance, only their number is too few: they are not accepted,
+    and there is nothing to do next; until then they go on for that share. An R-hat of short chains does not say that they
+    have not met; and no number of draws gives a single chain an R-hat.
     """
     checked = f"R-hat at most {r_hat:.3f}, effective sample size at least {ess:.0f}, {divergences} divergences."
     problems, single = [], math.isnan(r_hat) and ess > 0
     if single:
         problems.append("a single chain has no R-hat, so that nothing says whether it has met others")
-    elif not r_hat < MAX_R_HAT:
-        problems.append(f"R-hat {r_hat:.3f} is not below {MAX_R_HAT}")
-    if not ess >= MIN_ESS:
-        problems.append(f"the least effective sample size {ess:.0f} is below {MIN_ESS}")
+    elif not r_hat < limits.r_hat:
+        problems.append(f"R-hat {r_hat:.3f} is not below {limits.r_hat}")
+    if not ess >= limits.ess:
+        problems.append(f"the least effective sample size {ess:.0f} is below {limits.ess:.0f}")
     if divergences:
         problems.append(f"{divergences} draws diverged")
     if not problems:
         return Verdict(checked=checked)
     rejected = Verdict(False, "; ".join(problems), checked, "other")
-    few = 1.0 if drawn is None else max(USUAL / drawn, 1.0)
-    if divergences or not ((r_hat < APART or few > 1 or single) and ess > 0):
+    if divergences or not ess > 0:
         return rejected
-    wanted, apart, by_chance = MIN_ESS / ess, (r_hat - 1) / (MAX_R_HAT - 1), single
-    if drawn is not None and drawn < AIM * MIN_ESS:
-        wanted, by_chance = MIN_SHARE * drawn / ess, single or (r_hat - 1) * ess < 2 * (MAX_R_HAT - 1) * MIN_ESS
+    wanted, apart, by_chance = limits.ess / ess, (r_hat - 1) / (limits.r_hat - 1), single
+    if drawn is not None and drawn < limits.margin * limits.ess:
+        wanted, by_chance = limits.share * drawn / ess, single or apart * ess < 2 * limits.ess
     if wanted <= 1 and by_chance:
         return replace(rejected, next="done")
-    apart = 0.0 if by_chance else apart
-    # R-hat − 1 falls as one over the effective draws do.
-    times = math.ceil(AIM * max(wanted, apart))
-    return replace(rejected, next="more", times=max(times, 2)) if times <= MOST_TIMES * few else rejected
+    # R-hat − 1 falls as one over the effective draws do: chains that are far apart ask for too many.
+    needed = limits.margin * (wanted if by_chance else max(wanted, apart))
+    longest = limits.most * max(limits.usual / (drawn or limits.usual), 1.0)
+    if not needed <= longest:
+        return rejected
+    return replace(rejected, next="more", times=max(math.ceil(needed), 2))
 
 
 def together(verdicts: Iterable[Verdict], what: str = "cells") -> Verdict:
@@ -237,7 +273,7 @@ def together(verdicts: Iterable[Verdict], what: str = "cells") -> Verdict:
     return replace(worst, problem=problem)
 
 
-def worst_share(values: np.ndarray) -> float:
-    """Return the WORST quantile of the effective draws of many quantities: their least where they are at most twenty."""
+def worst_share(values: np.ndarray, limits: Limits = LIMITS) -> float:
+    """Return the ``worst`` quantile of the effective draws of many quantities: their least where they are at most twenty."""
     ordered = np.sort(np.ravel(values))
-    return float(ordered[int(WORST * (ordered.size - 1))])
+    return float(ordered[int(limits.worst * (ordered.size - 1))])

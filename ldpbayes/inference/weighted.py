@@ -16,7 +16,7 @@ from ldpbayes.inference.newton import find_mode
 from ldpbayes.inference.proposals import Beside, FromPrior, Mixture, StudentT, fitted_parts
 from ldpbayes.inference.structure import Arrow
 from ldpbayes.inference.target import Target
-from ldpbayes.inference.verdict import MAX_UNSEEN, Verdict
+from ldpbayes.inference.verdict import LIMITS, Verdict
 
 #: Degrees of freedom of the proposals: half as many as unknowns, within these bounds. Tails heavier than the posterior's
 #: keep weights bounded; in many dimensions the radius of a t with few degrees misses the posterior's.
@@ -222,7 +222,7 @@ class Seen(NamedTuple):
         low, high, *_ = ends_of_weighted_draws(p, weight, 1 - BEYOND / p.shape[1])
         far = np.maximum(np.maximum(low - self.p, self.p - high) / np.maximum(high - low, 1e-12), 0.0).max(axis=1)
         worth = max(min(effective, 1 / (weight**2).sum()), 2.0)
-        gap = max(GAP, math.log(3 * p.shape[1] / MAX_UNSEEN) / math.log(worth) - 1)
+        gap = max(GAP, math.log(3 * p.shape[1] / LIMITS.unseen) / math.log(worth) - 1)
         share = share * (far > gap)
         return float(share.sum() - 2 * np.linalg.norm(share)), self.p[np.argmax(share * far)]
 
@@ -426,7 +426,7 @@ def weighted(
             break
         if vain > 1 and not good:  # what cannot be mended is left to chains, whose cost does not hang on tails of weights
             break
-        refitted = source.beside(draws.away, watch) if draws.away is not None and draws.outside > MAX_UNSEEN else None
+        refitted = source.beside(draws.away, watch) if draws.away is not None and draws.outside > LIMITS.unseen else None
         refitted = refitted or source.refitted(draws, rng)
         if refitted is None and draws.missed <= MOST_MISSED:
             break

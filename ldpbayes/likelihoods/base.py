@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike
 
 from ldpbayes.arrays import FloatArray, IntArray, blocks
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.likelihoods.constants import BLOCK
 from ldpbayes.likelihoods.expansion import Sums, expected_inverses, noise_of
 
-#: Reports times draws whose probabilities are computed together.
-BLOCK = 2**21
+#: Entries of rows up to which NumPy computes, which takes less time than loading the compiled kernels.
+SMALL = 2**16
 #: Probabilities up to which each has its own logarithm.
 PLAIN = 2**14
 

@@ -6,6 +6,7 @@ Imported where the first large SupportRows needs it, so that nothing else pays f
 import numpy as np
 
 from ldpbayes.compiling import compiled
+from ldpbayes.likelihoods.constants import BELOW_ONE
 from ldpbayes.likelihoods.pass_kernels import fill_tables
 
 #: Rejected proposals after which a signal user's category is drawn by going through its support.
@@ -16,8 +17,6 @@ TABLED = 32
 WAITING = 4096
 #: Its shifts by 0 to 63 bits have different upper six bits, which tell where the only one of a word stands.
 DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
-#: The largest number below one that a sum added up in another order stays above.
-BELOW_ONE = 1 - 2.0**-50
 
 
 @compiled(nogil=True)

@@ -7,10 +7,8 @@ import numpy as np
 
 from ldpbayes.arrays import blocks
 from ldpbayes.likelihoods.base import AbstractSampler, Rows, Separable
+from ldpbayes.likelihoods.constants import KEPT, MAX_BLOCK
 from ldpbayes.likelihoods.expansion import Sums
-
-#: Rows of few values with up to so many entries are kept written out, 8 bytes an entry.
-KEPT = 2**22
 
 
 class DenseRows(Rows):
@@ -190,8 +188,6 @@ class StackedRows(Rows):
         return zip(self.stacked, np.split(r, self._splits), strict=True)
 
 
-#: Weights of so many entries of the rows, or of the rows once, are written out together.
-MAX_BLOCK = 2**17
 #: Draws of a call × entries of the rows above the floor from which users are drawn one by one, compiled, where they are few.
 COMPILED = 5e4
 #: Users for each category of a row up to which they are few.

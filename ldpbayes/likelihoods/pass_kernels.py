@@ -9,9 +9,7 @@ import math
 import numpy as np
 
 from ldpbayes.compiling import compiled
-
-#: Rows that are read and added up together: their sums stay in the first-level cache, and tables are loaded seldom.
-BLOCK = 512
+from ldpbayes.likelihoods.constants import ROWS_IN_CACHE
 
 BYTE = np.uint64(255)
 ONE = np.uint64(1)
@@ -131,10 +129,10 @@ def _add_words(words, n, n_bytes, r, histograms):
 def look_up(rows, n_bytes, p):
     """Return p(S) of every row; p has eight entries a byte."""
     tables, out = np.empty((n_bytes, 256)), np.empty(rows.shape[0])
-    words = np.empty((rows.shape[1], BLOCK), dtype=np.uint64)
+    words = np.empty((rows.shape[1], ROWS_IN_CACHE), dtype=np.uint64)
     fill_tables(p, 1.0, tables)
-    for start in range(0, rows.shape[0], BLOCK):
-        n = min(BLOCK, rows.shape[0] - start)
+    for start in range(0, rows.shape[0], ROWS_IN_CACHE):
+        n = min(ROWS_IN_CACHE, rows.shape[0] - start)
         _turn(rows, start, n, words)
         _look_up_words(words, n, n_bytes, tables, out[start : start + n])
     return out
@@ -144,9 +142,9 @@ def look_up(rows, n_bytes, p):
 def add_up(rows, n_bytes, r):
     """Return Σ_j r_j [x ∈ S_j], eight entries a byte: the transpose of look_up."""
     histograms, out = np.zeros((n_bytes, 256)), np.empty(8 * n_bytes)
-    words = np.empty((rows.shape[1], BLOCK), dtype=np.uint64)
-    for start in range(0, rows.shape[0], BLOCK):
-        n = min(BLOCK, rows.shape[0] - start)
+    words = np.empty((rows.shape[1], ROWS_IN_CACHE), dtype=np.uint64)
+    for start in range(0, rows.shape[0], ROWS_IN_CACHE):
+        n = min(ROWS_IN_CACHE, rows.shape[0] - start)
         _turn(rows, start, n, words)
         _add_words(words, n, n_bytes, r[start : start + n], histograms)
     for c in range(n_bytes):
@@ -170,10 +168,10 @@ def _log_sum(u, n):
 def value_and_totals(rows, n_bytes, p, total, counts):
     """Return Σ w log u, Σ w/u and Σ_j (w/u)_j [x ∈ S_j], eight entries a byte, with u = total + p(S), in one reading."""
     tables, histograms, out = np.empty((n_bytes, 256)), np.zeros((n_bytes, 256)), np.empty(8 * n_bytes)
-    words, u, value, ratios = np.empty((rows.shape[1], BLOCK), dtype=np.uint64), np.empty(BLOCK), 0.0, 0.0
+    words, u, value, ratios = np.empty((rows.shape[1], ROWS_IN_CACHE), dtype=np.uint64), np.empty(ROWS_IN_CACHE), 0.0, 0.0
     fill_tables(p, 1.0, tables)
-    for start in range(0, rows.shape[0], BLOCK):
-        n = min(BLOCK, rows.shape[0] - start)
+    for start in range(0, rows.shape[0], ROWS_IN_CACHE):
+        n = min(ROWS_IN_CACHE, rows.shape[0] - start)
         _turn(rows, start, n, words)
         _look_up_words(words, n, n_bytes, tables, u)
         for i in range(n):
@@ -269,9 +267,9 @@ def grouped_pass(rows, starts, n_bytes, n_categories, pilots, beta, spread, coun
     counts : (m,) or (0,) array
         Empty where every count is one.
     """
-    words = np.empty((rows.shape[1], BLOCK), dtype=np.uint64)
-    u, sd, size = np.empty(BLOCK), np.zeros(BLOCK), np.empty(BLOCK)
-    first, second, third = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
+    words = np.empty((rows.shape[1], ROWS_IN_CACHE), dtype=np.uint64)
+    u, sd, size = np.empty(ROWS_IN_CACHE), np.zeros(ROWS_IN_CACHE), np.empty(ROWS_IN_CACHE)
+    first, second, third = np.empty(ROWS_IN_CACHE), np.empty(ROWS_IN_CACHE), np.empty(ROWS_IN_CACHE)
     tables, tables_spread = np.empty((n_bytes, 256)), np.empty((n_bytes if spread.shape[0] else 0, 256))
     histograms = np.empty((n_bytes, 256, 3))
     for g in range(starts.size - 1):
@@ -284,8 +282,8 @@ def grouped_pass(rows, starts, n_bytes, n_categories, pilots, beta, spread, coun
         if total_spread > 0.0:
             fill_tables(spread[g], 1.0, tables_spread)
         histograms[:] = 0.0
-        for start in range(begin, end, BLOCK):
-            n = min(BLOCK, end - start)
+        for start in range(begin, end, ROWS_IN_CACHE):
+            n = min(ROWS_IN_CACHE, end - start)
             _turn(rows, start, n, words)
             _look_up_words(words, n, n_bytes, tables, u)
             if total_spread > 0.0:

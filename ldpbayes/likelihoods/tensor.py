@@ -8,10 +8,9 @@ import math
 import numpy as np
 
 from ldpbayes.likelihoods.base import Rows, scatter
+from ldpbayes.likelihoods.constants import MAX_TABLE
 from ldpbayes.likelihoods.kinds import DenseRows, DenseSampler
 
-#: A table of products over the distinct rows of every attribute is made where it has at most so many entries.
-MAX_TABLE = 2**18
 #: Or at most so many times the number of rows.
 PER_ROW = 4
 

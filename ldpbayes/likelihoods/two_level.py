@@ -5,20 +5,20 @@ import math
 from functools import cached_property
 
 import numpy as np
+import scipy.sparse
 
 from ldpbayes.arrays import as_words, blocks
-from ldpbayes.likelihoods.base import AbstractSampler, Rows, Separable, scatter
+from ldpbayes.likelihoods.base import SMALL, AbstractSampler, Rows, Separable, scatter
+from ldpbayes.likelihoods.constants import FACTORS, PRODUCTS
 from ldpbayes.likelihoods.expansion import FLOOR, NODES, WEIGHTS, Sums
 from ldpbayes.likelihoods.kinds import COMPILED, DenseSampler
 
-#: Entries up to which packed supports are kept unpacked: below, products are faster than loading the compiled kernels.
-SMALL = 2**16
 #: Members are listed where fewer than one category in this many is in a support: then a list is shorter than the bits,
 #: and a pass over it takes 10–40 ms for a million reports over 1,024 categories, where byte tables take 130.
 SPARSE = 20
 #: Columns up to which sums over packed supports are by byte tables, a pass each: unpacking them takes as long as thirty.
 FEW_COLUMNS = 24
-#: Draws from which the log-likelihood of all of them is taken around their mean, in tables of single precision.
+#: Draws from which the log-likelihood of all of them is taken around their mean, in products of single precision.
 FEW_DRAWS = 12
 #: Draws under which some report is less than this times as probable as under the mean of the draws, or one over this times
 #: more, are taken one by one in double precision.
@@ -224,7 +224,7 @@ class SupportRows(TwoLevelRows):
         """Return log P(Y | p) for p of shape (a,) or (a, k); k draws without an (m, k) array.
 
         Many draws are taken around their mean p₀: Σ w log u = Σ w log u₀ + G·(p − p₀) + Σ w [log(1 + z) − z] with
-        z = u/u₀ − 1 in tables of single precision. An error e of z costs w z e only: some 1e-8 nats at a million reports.
+        z = u/u₀ − 1 by products of single precision. An error e of z costs w z e only: some 1e-8 nats at a million reports.
         """
         if p.ndim == 1 or self.is_small:
             return super().log_likelihood(p)
@@ -241,21 +241,33 @@ class SupportRows(TwoLevelRows):
 
     def _remainders(self, moved, centre):
         """Return Σ w [log(1 + z) − z] of each draw and the least and greatest 1 + z, for moves (a, k) from the centre."""
-        from ldpbayes.likelihoods import draw_kernels
+        delta, total, inverse = np.float32(self.beta * moved), np.float32(moved.sum(axis=0)), 1 / self.matvec(centre)
+        out, size = np.empty((3, moved.shape[1])), FACTORS * max(1, PRODUCTS // (FACTORS * moved.shape[1]))
+        out[:] = np.array([[0.0], [np.inf], [-np.inf]])
+        for start in range(0, len(inverse), size):
+            rows = slice(start, start + size)
+            z = (self._supports(rows) @ delta + total).astype(float)
+            z *= inverse[rows, None]
+            out[0] -= self.counts[rows] @ z
+            z += 1.0
+            np.minimum(out[1], z.min(axis=0), out=out[1])
+            np.maximum(out[2], z.max(axis=0), out=out[2])
+            if self.is_distinct:  # few logarithms; where products leave the range of floats, some ratio is far from one
+                with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+                    out[0] += np.log(np.abs(np.multiply.reduceat(z, np.arange(0, len(z), FACTORS), axis=0))).sum(axis=0)
+            else:
+                out[0] += self.counts[rows] @ np.log(np.maximum(z, 1e-300))
+        return out
 
-        a, size = moved.shape
-        delta = np.zeros((64 * self.words.shape[1], -(-size // draw_kernels.LANES) * draw_kernels.LANES))
-        delta[:a, :size] = self.beta * moved
-        total = np.zeros(delta.shape[1])
-        total[:size] = moved.sum(axis=0)
-        out = np.empty((3, delta.shape[1]))
-        counts = np.empty(0) if self.is_distinct else self.counts
-        shared = delta, total, 1 / self.matvec(centre), counts, *out
+    def _supports(self, rows):
+        """Return the supports of some reports as a matrix of ones and zeros in single precision."""
         if self.listed:
-            draw_kernels.listed_remainders(*self.listed, *shared)
-        else:
-            draw_kernels.remainders(self.words, *shared)
-        return out[:, :size]
+            starts, members = self.listed
+            bounds = starts[rows.start : rows.stop + 1]
+            ones = np.ones(bounds[-1] - bounds[0], dtype=np.float32)
+            shape = (len(bounds) - 1, self.n_categories)
+            return scipy.sparse.csr_array((ones, members[bounds[0] : bounds[-1]], bounds - bounds[0]), shape=shape)
+        return np.unpackbits(self.bits[rows], axis=1, count=self.n_categories).astype(np.float32)
 
     def find_sampler(self):
         return SupportSampler(self)

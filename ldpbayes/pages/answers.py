@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from ldpbayes import plots
-from ldpbayes.pages.page import Column, Kind, Note, Page, figure_of
+from ldpbayes import rooms
+from ldpbayes.pages.page import Column, Kind, Note, Page
 from ldpbayes.pages.prose import sourced
-from ldpbayes.pages.tables import Rows, decimals, filled, interval_of, odds_spec, of_asked, percent
+from ldpbayes.pages.tables import Rows, decimals, filled, interval_of, odds_spec, of_asked
 
 #: What it takes to compute an answer again: attributes by heading.
 AGAIN = {"Question": "asked", "Random seed": "random_seed", "Settings": "settings"}
@@ -100,12 +100,9 @@ def _complementary(result):
 
 
 def _figures(result):
-    """Yield the subgroups of a population."""
-    if "draws" in result.data_vars and "group" in result.dims:
-        level = percent(result.attrs["ci_prob"])
-        caption = f"{result.attrs['question']}, with {level} intervals; the line is the population."
-        alt = f"One line per subgroup: {caption} The table has the numbers."
-        yield figure_of("subgroups", caption, alt, plots.plot_predictions, result)
+    """Yield the figures that rooms have for an answer."""
+    figures = (rooms.function(name)(result) for name in rooms.brought("ANSWERS").values())
+    yield from (figure for figure in figures if figure is not None)
 
 
 def _is_text(values) -> bool:

@@ -2,19 +2,12 @@
 
 from dataclasses import asdict, replace
 
-import numpy as np
-
 from ldpbayes import plots
-from ldpbayes.errors import InfeasibleError
 from ldpbayes.estimators.mle import maximize
 from ldpbayes.fitness.cells import adjusted_of_cells
-from ldpbayes.pages.page import Column, Kind, Note, Page, Table, figure_of
+from ldpbayes.pages.page import DRAWN, Column, Kind, Note, Page, Table, figure_of
 from ldpbayes.pages.prose import split
 
-#: Counts of the figure, which leaves room for the first rows of the table below it.
-DRAWN = 6
-#: Categories of the table of fabricated reports, and by how much they are lifted.
-FAKED, LIFT = 10, 0.01
 _P = "Probability of a statistic at least this large where the reports fit the design."
 _ADJUSTED = "The same, adjusted for the number of tests."
 
@@ -89,37 +82,6 @@ def of_check_of_cells(result, *, title: str = "Check of fit") -> Page:
         )
         facts["equality"] = {name: getattr(result.equality, name) for name in ("statistic", "df", "p_value")}
     return _page(result, title, columns, rows, notes, facts | {"size": result.size, "verdict": result.verdict})
-
-
-def fakes_table(collection) -> Table:
-    """Return how many fabricated reports would lift each share or let it overtake the next larger one.
-
-    Raises
-    ------
-    InfeasibleError
-        Where that is not known.
-    """
-    from ldpbayes.answers.faking import fakes
-
-    order = np.argsort(-maximize(collection.rows).p, kind="stable")[:FAKED]
-    labels, rows = collection.categories, []
-    try:
-        for i, x in enumerate(order):
-            lifted = fakes(collection, labels[x], lift=LIFT, channel=collection.tallies[0].name)
-            ahead = labels[order[i - 1]] if i else ""
-            over = fakes(collection, labels[x], overtake=ahead, channel=collection.tallies[0].name) if i else None
-            rows.append((labels[x], lifted.added.item(), ahead, None if over is None else over.added.item()))
-    except InfeasibleError:
-        raise InfeasibleError("The number of fabricated reports is not known for this design.") from None
-    columns = (
-        Column("category", "category", "text"),
-        Column("lift", f"to lift it by {LIFT:g}", spec=",.0f"),
-        Column("ahead", "next larger", "text", priority=1),
-        Column("overtake", "to overtake that", spec=",.0f"),
-    )
-    several = len(collection.tallies) > 1
-    note = f"Of the channel {collection.tallies[0].name!r} and its own estimate." if several else ""
-    return Table("Fabricated reports needed", columns, tuple(rows), note)
 
 
 def facts_of(result) -> dict:

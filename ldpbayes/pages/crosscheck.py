@@ -46,6 +46,7 @@ def _of_cells(check, title) -> Page:
         *(rows.label("cell"), rows.label("reference")),
         rows.number("difference_sd", "largest difference (sd)", ".3f", 1),
         rows.number("difference_mcse", "(MCSE)", ".2f", 0, _MCSE),
+        rows.number("convex_excess", "MLE − cvxpy (nats)", "+.1g", 2),
         rows.number("predictive_p", "predictive p", ".3g"),
         rows.number("fitness_p", "least adjusted p", ".3g"),
     ]
@@ -79,6 +80,7 @@ def _notes(check):
         yield Note(Kind.WARNING if flagged else Kind.DIAGNOSTIC, text)
     fitness, seed = _said(check)
     yield fitness
+    yield Note(Kind.WARNING if check["convex_astray"].item() else Kind.DIAGNOSTIC, check["convex_verdict"].item())
     converged = check["sampler_converged"].item()
     yield Note(Kind.DIAGNOSTIC if converged else Kind.WARNING, as_sentences(check["outcome"].item()))
     yield seed

@@ -1,17 +1,8 @@
-"""The pages of data before anything is fitted: a Collection, a Tally or Cells, a scan, and what ``auto`` considers."""
-
-from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
+"""The pages of data before anything is fitted: a Collection, a Tally or Cells, and what ``auto`` considers."""
 
 from ldpbayes.collections import Cells, Collection, Tally, as_collection
-from ldpbayes.collections.tally import excess_of
-from ldpbayes.fitness.sums import CONSTANT, UNKNOWN, fitness_of_excess, shown_levels
 from ldpbayes.pages.page import TOP, Column, Kind, Note, Page, Table
 from ldpbayes.pages.prose import number_of
-
-_SUM = "Unbiased estimates of all shares add up to one under the design, whatever the shares, but for their error."
 
 
 def of_collection(collection: Collection, *, title: str = "", top: int = TOP) -> Page:
@@ -68,103 +59,6 @@ def of_cells(cells: Cells, *, title: str = "") -> Page:
     summary = f"{number_of(int(cells.n_reports), 'report')} in {number_of(len(cells), 'cell')}."
     facts = {"categories": list(cells.categories), "by": list(cells.by), "cells": whole.records()}
     return Page(heading, (whole,), facts=facts, summary=summary)
-
-
-def of_scan(result: Any, *, output: str | None = None) -> Page:
-    """Return the Page of the cells of a scan."""
-    protocol = result.protocol
-    extent = f"{number_of(result.n_reports, 'report')} in {number_of(len(result), 'cell')}"
-    sampled = bool(result.samples)
-    sums = _sums(result)
-    columns = (
-        *(Column(name, name, "text") for name in result.by),
-        Column("reports", "reports", spec=",.0f"),
-        Column("kept", "kept as", "text"),
-        *([Column("sample", "sampled reports", spec=",.0f", priority=1)] if sampled else []),
-        Column("category", "largest category of the pilot", "text", priority=3),
-        Column("share", "its share", spec=".4f", priority=2),
-        *([Column("sum", "sum of shares", spec=".4f", priority=1, means=_SUM)] if sums else []),
-        *([Column("z", "z", spec=".2f", priority=1, means="The sum less one over its error.")] if sums else []),
-    )
-    rows = [
-        _row(key, cell, result, sampled) + (_of_sum(sums[i], cell.n_reports) if sums else ())
-        for i, (key, cell) in enumerate(zip(result, result.collections(), strict=True))
-    ]
-    whole = Table(extent, columns, tuple(rows))
-    design = f"{protocol.design}, {protocol.n_categories} categories, epsilon {protocol.epsilon:.6g}"
-    notes = [Note(Kind.DATA, f"Reports of {design}."), Note(Kind.METHOD, _method(result))]
-    if result.notes:
-        notes.append(Note(Kind.DATA, result.notes))
-    if not protocol.countable():
-        notes.append(_sum_of_all(result, sums))
-    if output is not None:
-        notes.append(Note(Kind.DATA, f"The posterior of each cell: ldpbayes fit {output}."))
-    facts = {
-        "protocol": protocol.design,
-        "epsilon": protocol.epsilon,
-        "categories": list(result.categories),
-        "by": list(result.by),
-        "cells": whole.records(),
-    }
-    return Page("Scan of reports", (whole,), tuple(notes), facts=facts, summary=f"The files hold {extent}.")
-
-
-def _row(key: Sequence, cell: Any, result: Any, sampled: bool) -> tuple:
-    """Return the row of one cell."""
-    sample = result.samples.get(tuple(key))
-    size = [None if sample is None else len(sample.keys)] if sampled else []
-    names = [str(part) for part in key]
-    if cell.keeps_reports:
-        form = "counts" if result.protocol.countable() else "whole reports"
-        return (*names, cell.n_reports, form, *size, None, None)
-    top = int(cell.summary.pilot.argmax())
-    return (*names, cell.n_reports, "summary", *size, result.categories[top], float(cell.summary.pilot[top]))
-
-
-def _sums(result: Any) -> list:
-    """Return ``Summary.excess`` of every cell; none where reports are counted, whose counts say more, or none is known."""
-    if result.protocol.countable():
-        return []
-    cells = list(result.collections())
-    sums = [excess_of(cell.tallies) if cell.keeps_reports else cell.likelihood.excess for cell in cells]
-    return sums if any(excess is not None and excess[1] > 0 for excess in sums) else []
-
-
-def _of_sum(excess: Any, n: float) -> tuple:
-    """Return (sum of the shares, its z) of a cell."""
-    if excess is None or excess[1] <= 0:
-        return None, None
-    return float(1 + excess[0] / n), float(excess[0] / np.sqrt(excess[1]))
-
-
-def _sum_of_all(result: Any, sums: list) -> Note:
-    """Return what the sum of the shares of all cells together says of the design, and what it would show."""
-    pairs = zip(sums, (cell.n_reports for cell in result.collections()), strict=bool(sums))
-    known = [pair for pair in pairs if pair[0] is not None]
-    if not known:
-        law = result.protocol.size_law()
-        return Note(Kind.METHOD, CONSTANT if law is not None and law.variance <= 0 else UNKNOWN)
-    n = float(sum(n for _, n in known))
-    tested = fitness_of_excess(sum(excess for excess, _ in known), n)
-    said = f"All cells together: {tested.verdict}"
-    levels = shown_levels(result.protocol, n)
-    if levels is not None:
-        low, high = (f"{level:.4g}" if 0 < level < np.inf else "" for level in levels)
-        ends = " or ".join(filter(None, (low and f"{low} and less", high and f"{high} and more")))
-        said += f" Reports made with ε {ends} would show in 95 % of scans as large." if ends else " No other ε would show."
-    said += " The order of the categories does not."
-    return Note(Kind.WARNING if tested.flagged else Kind.DIAGNOSTIC, said)
-
-
-def _method(result: Any) -> str:
-    if result.protocol.countable():
-        return "One pass counted the reports; the counts are all that they say, and every method applies to them."
-    numbers = 4 * result.n_categories + 5
-    small = [cell for cell in result.collections() if cell.keeps_reports]
-    said = f"Two passes: support counts, then the likelihood at their posterior mean, the pilot: {numbers:,} numbers a cell."
-    if small:
-        said += f" {number_of(len(small), 'small cell')} of {len(result):,} kept all reports: a summary would be inaccurate."
-    return said
 
 
 def of_choice(choice, *, title: str = "Collection") -> Page:

@@ -1,36 +1,31 @@
 """The page of a fit."""
 
 import functools
-import json
 import math
 import sys
 from dataclasses import replace
 
 import numpy as np
 
-from ldpbayes import plots
+from ldpbayes import plots, rooms
 from ldpbayes.answers.base import keys_of
 from ldpbayes.answers.deciding import who_decides
 from ldpbayes.estimators.confidence import intervals_at
-from ldpbayes.fitness.noncompliance import sensitivity
-from ldpbayes.inference.diagnostics import unknown_arrays
 from ldpbayes.inference.ends import level_of_largest
-from ldpbayes.pages.page import TOP, Column, Figure, Kind, Note, Page, Table, figure_of, stated
+from ldpbayes.pages.page import DRAWN, TOP, Column, Kind, Note, Page, Table, figure_of, stated
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.summary import summary_of_fit
 from ldpbayes.pages.tables import Rows, decimals, filled, numbers_of, of_asked, percent
 from ldpbayes.plots.base import NAMES, asked, largest, title_of
 from ldpbayes.plots.groups import drawn, spaced, words_of
-from ldpbayes.posteriors import evidence
+from ldpbayes.result.facts import facts_of
+from ldpbayes.result.facts import log_evidence as log_evidence_of
+from ldpbayes.result.summary import unknown_arrays
 
-#: Lines of the first figure, which leaves room for the first rows of the table below it.
-DRAWN = 6
 #: Categories of each cell that a table shows where it has no room for all: at least this many, of fewer cells.
 FEWEST = 3
 #: Derived quantities stand before the shares where there are at least so many categories for each.
 FEW = 4
-#: Numbers of reports a user that are listed one by one.
-_SPENT_ROWS = 12
 #: What the columns of point estimates are.
 _MEANS = {
     "mle": "Maximum-likelihood estimate: uses no prior and is a distribution.",
@@ -57,10 +52,11 @@ def of_fit(result, *, top: int = TOP, collection=None) -> Page:
     derived = _derived_table(result, top) if "quantity" in summary.coords else None
     parameters = _parameter_table(result, top) if "parameter" in summary.coords else None
     tables = [_category_table(result, title, top), *filter(None, (derived, parameters))]
-    if derived and "cell" not in summary.sizes and FEW * summary.sizes["quantity"] <= summary.sizes["category"]:
-        tables[:2] = derived, tables[0]  # these were asked for
+    if derived and _derived_first(summary):
+        tables[:2] = derived, tables[0]
     tables += [_unknown_table(result, name, top) for name in unknown_arrays(result["posterior"])]
-    tables += [_spent_table(result)] if "epsilon_spent" in result.attrs else []
+    more = [rooms.function(name)(result) for name in rooms.brought("TABLES").values()]
+    tables += [table for table in more if table is not None]
     return Page(
         title,
         tuple(tables),
@@ -69,6 +65,19 @@ def of_fit(result, *, top: int = TOP, collection=None) -> Page:
         _facts(result),
         summary_of_fit(result),
     )
+
+
+def first_table(result) -> Table:
+    """Return the first table of the page of a result of fit(), with all its rows."""
+    if _derived_first(result["summary"]):
+        return _derived_table(result, sys.maxsize)
+    return _category_table(result, title_of(result), sys.maxsize)
+
+
+def _derived_first(summary):
+    """Return whether derived quantities stand before the shares: where they are few, they were asked for."""
+    several = "quantity" in summary.coords and "cell" not in summary.sizes
+    return several and FEW * summary.sizes["quantity"] <= summary.sizes["category"]
 
 
 def _category_table(tree, title, top):
@@ -170,23 +179,6 @@ def _derived_table(tree, top):
     return filled(title, columns).first(max(top // n, 1) * n)
 
 
-def _spent_table(tree):
-    """Return how many users sent how many reports, and the level they have spent; of many numbers, spans of them."""
-    lines = json.loads(tree.attrs["epsilon_spent"])
-    spans: dict = {}
-    for times, level, users in lines:
-        key = times if len(lines) <= _SPENT_ROWS else times.bit_length()
-        low, _, most, total = spans.get(key, (times, times, 0.0, 0))
-        spans[key] = (low, times, max(most, level), total + users)
-    rows = [(str(low) if low == high else f"{low} to {high}", users, most) for low, high, most, users in spans.values()]
-    columns = (
-        Column("reports", "reports a user", "text", align="right"),
-        Column("users", "users", spec=",d"),
-        Column("epsilon_spent", "spent", spec=".4g", full="level spent, in nats"),
-    )
-    return Table("Reports of a user, and the epsilon they have spent", columns, tuple(rows))
-
-
 def _key_columns(rows):
     """Return one column per grouping column, in words; none for a single collection."""
     columns = []
@@ -231,7 +223,7 @@ def _parameter_table(tree, top):
 
 def _notes(tree):
     """Yield the notes of a fit, in the order in which they are read."""
-    attrs = tree.attrs
+    attrs = facts_of(tree)
     yield Note(Kind.DATA, f"Prior {attrs['prior']}; method {attrs['method']}; seed {attrs['random_seed']}.")
     yield from stated(attrs, (Kind.METHOD, "prior_reason"))
     yield from notes_of(tree)
@@ -259,7 +251,7 @@ def _no_answer(tree) -> str:
 
 def notes_of(tree):
     """Yield the notes that posteriors of P and of coefficients have: method, verdict, what reports do not say, evidence."""
-    attrs = tree.attrs
+    attrs = facts_of(tree)
     if said := _no_answer(tree):
         yield Note(Kind.WARNING, said)
     yield Note(Kind.METHOD, f"Why {attrs['method']}: {as_sentences(attrs['reason'])}")
@@ -274,7 +266,7 @@ def notes_of(tree):
         (Kind.METHOD, "decides_note", "prior_of_shares"),
         (Kind.WARNING if attrs.get("fitness_flagged") else Kind.DIAGNOSTIC, "fitness"),
     )
-    log_evidence, error = evidence.of_result(tree) or (math.nan, None)
+    log_evidence, error = log_evidence_of(tree) or (math.nan, None)
     if math.isfinite(log_evidence):
         suffix = "" if not error else f", standard error {'below 0.0001' if error < 1e-4 else f'{error:.4f}'}"
         yield Note(Kind.EVIDENCE, f"Log-evidence {log_evidence:.4f}{suffix}.")
@@ -286,29 +278,19 @@ def _figures(tree, top, collection):
     yield _groups_figure(tree) if several else _forest(tree, top)
     if collection is None:
         return
-    if not several and len(collection.laws) == 1 and not collection.denied:
-        yield _sensitivity(tree, collection)
+    for name in rooms.brought("FIGURES").values():
+        figure = rooms.function(name)(tree, collection)
+        if figure is not None:
+            yield figure
     if _predicts(tree, collection):
         caption = "Predictive check: counts of the reports that came in, and of those that the posterior predicts."
         if several:
             what = "distances of the counts of reports from what the posterior predicts"
             caption = f"Predictive check: {what}, group by group."
         plot = plots.plot_predictive_cells if several else plots.plot_predictive
-        yield figure_of("predictive", caption, f"{caption} {tree.attrs.get('fitness', '')}".strip(), plot, collection, tree)
-
-
-def _sensitivity(tree, collection):
-    """Return the figure of the largest share, or the second of two, against the share who ignore the device."""
-    mean = tree["summary"]["mean"].sel(target="distribution")
-    label = str(mean["category"].values[1 if mean.size == 2 else int(np.argmax(mean.values))])
-    which = "every γ that the reports allow" if "noncompliance_low" in tree.attrs else "γ within two sds of its estimate"
-    caption = f"The share of {label} among those who follow the device, for {which}."
-    alt = f"Curve: {caption} {tree.attrs.get('noncompliance', '')}".strip()
-    return Figure("sensitivity", caption, alt, functools.partial(_drawn_sensitivity, collection, label))
-
-
-def _drawn_sensitivity(collection, label):
-    return plots.plot_sensitivity(sensitivity(collection, label, points=21))
+        yield figure_of(
+            "predictive", caption, f"{caption} {facts_of(tree).get('fitness', '')}".strip(), plot, collection, tree
+        )
 
 
 def _predicts(tree, collection):
@@ -352,7 +334,8 @@ def _facts(tree):
     """Return every number of a fit under stable names: the keys of the JSON output."""
     summary = tree["summary"]
     facts = ("title", "n_reports", "prior", "random_seed", "identifiability", "caveat")
-    diagnostics = {k: v for k, v in tree.attrs.items() if k not in (*facts, "collection", "method", "reason", "settings")}
+    said = facts_of(tree)
+    diagnostics = {k: v for k, v in said.items() if k not in (*facts, "collection", "method", "reason", "settings")}
     estimates = {}
     for name in _estimators(tree):
         estimates[name] = tree["estimate"]["value"].sel(estimator=name).values
@@ -365,7 +348,7 @@ def _facts(tree):
         "collection": tree.attrs["collection"],
         "method": tree.attrs["method"],
         "reason": tree.attrs["reason"],
-        **{fact: tree.attrs[fact] for fact in facts},
+        **{fact: said[fact] for fact in facts},
         "ci_prob": summary.attrs["ci_prob"],
         **cells,
         "categories": [str(c) for c in summary["category"].values],
@@ -376,7 +359,7 @@ def _facts(tree):
         "mle": None,
         "oracle": None,
         **estimates,
-        "log_evidence": (evidence.of_result(tree) or (None,))[0],
+        "log_evidence": (log_evidence_of(tree) or (None,))[0],
         "diagnostics": diagnostics,
     }
 

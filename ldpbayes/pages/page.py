@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.pages.constants import WRITTEN_OUT
 from ldpbayes.pages.prose import as_sentences, first_sentence
 from ldpbayes.pages.rendering import make_renderer
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 SHORT = 10
 #: Rows of a table that a terminal shows unless the caller wants another number; files with room have all of them.
 TOP = 40
-#: Numbers below this are written out, and not in powers of ten.
-_WRITTEN_OUT = 1e7
+#: Lines of the first figure, which leaves room for the first rows of the table below it.
+DRAWN = 6
 #: Lines of notes below the tables of a terminal, unless all are asked for.
 LINES = 5
 
@@ -122,7 +123,7 @@ class Column:
     def _number(self, value):
         number = None if value is None else checks.real(value, "value")
         text = "" if number is None or math.isnan(number) else format(value, self.spec)
-        return f"{number:,.0f}" if "e+" in text and abs(number) < _WRITTEN_OUT else text.removesuffix(".")
+        return f"{number:,.0f}" if "e+" in text and abs(number) < WRITTEN_OUT else text.removesuffix(".")
 
 
 @dataclass(frozen=True)
@@ -196,6 +197,12 @@ class Table:
                 else:
                     line[column.key] = value
             yield line
+
+    def frame(self) -> "pd.DataFrame":
+        """Return all rows as a data frame, of an interval its two ends."""
+        import pandas as pd
+
+        return pd.DataFrame(list(self.complete().lines()))
 
     def complete(self) -> "Table":
         """Return the table with all its rows."""
@@ -285,7 +292,7 @@ class Page:
         """Return the first table with all its rows as a data frame, of an interval its two ends; empty without a table."""
         import pandas as pd
 
-        return pd.DataFrame([line for table in self.tables[:1] for line in table.complete().lines()])
+        return self.tables[0].frame() if self.tables else pd.DataFrame()
 
     def ranked(self) -> tuple[Note, ...]:
         """Return the notes, warnings and verdicts first."""

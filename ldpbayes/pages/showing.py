@@ -1,43 +1,40 @@
 """One function that makes the page of anything that has one, and the one list of what has."""
 
-import importlib
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike
 from typing import Any
 
-from ldpbayes import checks, files
+from ldpbayes import checks, files, rooms
 from ldpbayes.collections import Cells, Collection, as_data
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.pages.about import about, again, fingerprint, known_of
 from ldpbayes.pages.page import TOP, Page
 from ldpbayes.pages.renderers import renderer_of, write
 from ldpbayes.result import saving
+from ldpbayes.result.facts import facts_of
 
-#: What has a page, in words, by the class that knows it (of itself or of a base class); the builder of its page.
+#: What of the core has a page, in words, by the class that knows it (of itself or of a base class); the builder of its page.
 PAGES = {
-    "ldpbayes.regression.maximum.Maximum": ("a Maximum", "regress.of_maximum"),
-    "ldpbayes.fitness.crosschecking.CrossCheck": ("a CrossCheck", "crosscheck.of_crosscheck"),
-    "ldpbayes.fitness.base.Fitness": ("a Fitness", "check.of_check"),
-    "ldpbayes.fitness.cells.CellsFitness": ("a CellsFitness", "check.of_check_of_cells"),
-    "ldpbayes.fitness.noncompliance.Sensitivity": ("a Sensitivity", "robust.of_sensitivity"),
-    "ldpbayes.answers.contamination.ContaminationHull": ("a ContaminationHull", "robust.of_contamination"),
-    "ldpbayes.outcomes.result.PrivateGroups": ("PrivateGroups", "groups.of_groups"),
-    "ldpbayes.road.methods.Choice": ("a Choice", "data.of_choice"),
-    "ldpbayes.sources.scanning.found.Found": ("the cells of a scan", "data.of_scan"),
-    "ldpbayes.collections.cells.Cells": ("Cells", "data.of_cells"),
-    "ldpbayes.collections.collection.Collection": ("a Collection", "data.of_collection"),
-    "ldpbayes.collections.tally.Tally": ("a Tally", "data.of_tally"),
-    "xarray.core.dataset.Dataset": ("an Answer", "answers.of_dataset"),
+    "ldpbayes.fitness.crosschecking.CrossCheck": ("a CrossCheck", "pages.crosscheck.of_crosscheck"),
+    "ldpbayes.fitness.base.Fitness": ("a Fitness", "pages.check.of_check"),
+    "ldpbayes.fitness.cells.CellsFitness": ("a CellsFitness", "pages.check.of_check_of_cells"),
+    "ldpbayes.road.methods.Choice": ("a Choice", "pages.data.of_choice"),
+    "ldpbayes.collections.cells.Cells": ("Cells", "pages.data.of_cells"),
+    "ldpbayes.collections.collection.Collection": ("a Collection", "pages.data.of_collection"),
+    "ldpbayes.collections.tally.Tally": ("a Tally", "pages.data.of_tally"),
+    "xarray.core.dataset.Dataset": ("an Answer", "pages.answers.of_dataset"),
 }
-_TREE, _PLAN = "xarray.core.datatree.DataTree", "ldpbayes.theory.planning.Plan"
+_TREE = "xarray.core.datatree.DataTree"
 _TRACE = "arviz.data.inference_data.InferenceData"
 _RESULT = "a result of fit, regress, associate or attach"
+#: What makes the first table alone, of pages that have much beside it.
+TABLES = {"pages.fit.of_fit": "pages.fit.first_table"}
 #: Ending of the files that ``load`` reads.
 STORED = ".nc"
 #: Builders of the pages of data themselves.
-_OF_DATA = ("data.of_collection", "data.of_cells", "data.of_tally")
+_OF_DATA = ("pages.data.of_collection", "pages.data.of_cells", "pages.data.of_tally")
 #: The rows of a table, which any page can be asked for.
 _TOP = inspect.Parameter("top", inspect.Parameter.KEYWORD_ONLY, default=TOP)
 #: Facts without which a tree of arrays is no result.
@@ -84,10 +81,9 @@ def show(result: Any, *, collection: Any = None, command: str = "", **settings: 
         names = _names(result)
         if _TRACE in names or (_TREE in names and "posterior" in result.children):
             raise ArgumentError(f"show takes {_RESULT}; lb.pymc.attach(trace, data) turns a trace of PyMC into a result.")
-        others = ", ".join(words for words, _ in PAGES.values())
+        others = ", ".join(words for words, _ in (PAGES | rooms.brought("PAGES")).values())
         raise ArgumentError(f"show takes {_RESULT}, {others} or a list of Plan, got {shown(result)}.")
-    module, function = name.split(".")
-    build = getattr(importlib.import_module(f"ldpbayes.pages.{module}"), function)
+    build = rooms.function(name)
     parameters = dict(list(inspect.signature(build).parameters.items())[1:])
     data = result if name in _OF_DATA else collection
     if collection is not None:
@@ -108,6 +104,18 @@ def show(result: Any, *, collection: Any = None, command: str = "", **settings: 
         facts["Data (SHA-256)"] = fingerprint(data)
     words = about(data) if data is not None else {}
     return replace(page, about=words | dict(page.about), again=again(checks.text(command, "command"), facts))
+
+
+def frame(result: Any, **settings: Any) -> Any:
+    """Return the first table of the page of a result with all its rows, as a data frame.
+
+    Parameters
+    ----------
+    result, **settings
+        As in show.
+    """
+    name = None if settings else _builder(result)
+    return rooms.function(TABLES[name])(result).frame() if name in TABLES else show(result, **settings).frame()
 
 
 def save(result: Any, path: str | PathLike) -> None:
@@ -139,17 +147,16 @@ def save(result: Any, path: str | PathLike) -> None:
 
 def _builder(result) -> str | None:
     """Return the name of the function that builds the page of a result, or None where it has no page."""
-    names = _names(result)
+    names, known = _names(result), PAGES | rooms.brought("PAGES")
     for name in names:
-        if name in PAGES:
-            return PAGES[name][1]
+        if name in known:
+            return known[name][1]
     if _TREE in names:  # a tree of arrays says itself what it is the result of
-        if "summary" not in result.children or any(fact not in result.attrs for fact in _FACTS):
+        if "summary" not in result.children or any(fact not in facts_of(result) for fact in _FACTS):
             return None
-        kinds = {"regression": "regress.of_regression", "attributes": "association.of_association"}
-        return next((name for attr, name in kinds.items() if attr in result.attrs), "fit.of_fit")
-    plans = isinstance(result, list | tuple) and bool(result) and all(_PLAN in _names(plan) for plan in result)
-    return "plan.of_plan" if plans else None
+        return next((name for attr, name in rooms.brought("TREES").items() if attr in facts_of(result)), "pages.fit.of_fit")
+    entries = [_names(entry) for entry in result] if isinstance(result, list | tuple) and result else [[]]
+    return next((page for cls, page in rooms.brought("LISTS").items() if all(cls in names for names in entries)), None)
 
 
 def _names(result) -> list[str]:
@@ -159,20 +166,15 @@ def _names(result) -> list[str]:
 
 def _checked(settings: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
     """Return the settings, each checked by its name; None stands for the default of a setting that has none."""
-    out = {}
+    out, of_rooms = {}, rooms.brought("SETTINGS")
     for name, value in settings.items():
         if name not in parameters:
             takes = ", ".join(dict.fromkeys((*parameters, "collection", "command")))
             raise ArgumentError(f"show of this result takes {takes}, got {shown(name)}.")
         if value is not None or parameters[name].default is not None:
-            out[name] = _SETTINGS[name](value, name) if name in _SETTINGS else value
+            rule = rooms.function(of_rooms[name]) if name in of_rooms else _SETTINGS.get(name)
+            out[name] = value if rule is None else rule(value, name)
     return out
-
-
-def _kind(value, name):
-    from ldpbayes.theory.planning import KINDS
-
-    return checks.choice(value, name, tuple(KINDS))
 
 
 def _drawing(value, name):
@@ -188,6 +190,5 @@ _SETTINGS: dict[str, Callable[[Any, str], Any]] = {
     **dict.fromkeys(("assumed", "design", "title", "unit"), checks.text),
     "groups": lambda value, name: checks.integer(value, name, minimum=2),
     **dict.fromkeys(("delta", "fakes"), checks.probability),
-    "kind": _kind,
     "draw": _drawing,
 }

@@ -9,6 +9,7 @@ from ldpbayes.pages.prose import number_of
 from ldpbayes.pages.tables import interval_of
 from ldpbayes.plots.base import asked
 from ldpbayes.plots.groups import group_names
+from ldpbayes.result.facts import facts_of
 
 #: Categories and derived quantities that a summary names.
 NAMED = 3
@@ -17,7 +18,7 @@ NAMED = 3
 def summary_of_fit(result) -> str:
     """Return the answer of a result of fit(): the shares, or the range of one share over the groups."""
     summary = _without_unknowns(result)
-    start = f"From {_collected(result.attrs, 'cell' in summary.dims)}"
+    start = f"From {_collected(facts_of(result), 'cell' in summary.dims)}"
     if summary.sizes.get("cell") == 1:
         (name,) = group_names(summary)
         start, summary = start if name == "all" else f"{start} in {name}", summary.isel(cell=0)

@@ -6,10 +6,11 @@ import io
 import re
 import textwrap
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
-from ldpbayes import checks
+from ldpbayes import checks, files
 from ldpbayes.answers.base import keys_of
 from ldpbayes.arguments import REFUSES, by_name
 from ldpbayes.errors import ArgumentError, InfeasibleError, printable, shown
@@ -21,7 +22,7 @@ PALETTE = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED, BLACK)
 _DASHES = ("-", (0, (6, 2)), (0, (3, 1.5)), (0, (6, 2, 1, 2)), (0, (1, 1.2)), (0, (8, 2, 2, 2, 2, 2)), (0, (4, 3)))
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 #: Marker, place in the palette and name of point estimates.
-ESTIMATES = {"mle": ("D", 1, "MLE"), "oracle": ("x", 5, "oracle")}
+ESTIMATES = {"mle": ("D", 1, "MLE"), "oracle": ("x", 5, "oracle"), "convex": ("+", 2, "MLE by cvxpy")}
 NAMES = {name: words for name, (_, _, words) in ESTIMATES.items()}
 #: Width of a figure in inches, and sizes of text in points: on a screen of 360 pixels the text is still legible.
 WIDTH, TITLE, LABEL, SMALL = 4.7, 10, 9, 8
@@ -35,22 +36,13 @@ def _result(value, name):
         raise ArgumentError(f"{name} must be a result of fit, with its group summary.")
 
 
-def _one_of(module, cls, words):
+def one_of(module, cls, words):
     """Return the rule for objects of a class that is imported where it is first asked for."""
 
     def rule(value, name):
         checks.instance(value, name, getattr(importlib.import_module(module), cls), words)
 
     return rule
-
-
-def _regression(value, name):
-    import xarray as xr
-
-    from ldpbayes.regression.maximum import Maximum
-
-    if not isinstance(value, Maximum) and not (isinstance(value, xr.DataTree) and "regression" in value.attrs):
-        raise ArgumentError(f"{name} must be what regress returned, got {shown(value)}.")
 
 
 def _drawable(value, name):
@@ -76,14 +68,11 @@ def _style_of(value, name):
 #: What the arguments of figures must be, by name.
 _RULES = {
     "result": _result,
-    "hull": _one_of("ldpbayes.answers.contamination", "ContaminationHull", "what contamination_hull returned"),
-    "answer": _one_of("ldpbayes.answer", "Answer", "what missing_answers returned"),
-    "curve": _one_of("ldpbayes.fitness.noncompliance", "Sensitivity", "what sensitivity returned"),
-    "check": _one_of("ldpbayes.fitness.crosschecking", "CrossCheck", "what crosscheck returned"),
-    "figure": _one_of("matplotlib.figure", "Figure", "a figure of matplotlib"),
-    "predicted": _one_of("xarray", "Dataset", "what predictions returned"),
-    "collection": _one_of("ldpbayes.collections", "Collection", "a Collection"),
-    "cells": _one_of("ldpbayes.collections", "Cells", "Cells"),
+    "check": one_of("ldpbayes.fitness.crosschecking", "CrossCheck", "what crosscheck returned"),
+    "figure": one_of("matplotlib.figure", "Figure", "a figure of matplotlib"),
+    "predicted": one_of("xarray", "Dataset", "what predictions returned"),
+    "collection": one_of("ldpbayes.collections", "Collection", "a Collection"),
+    "cells": one_of("ldpbayes.collections", "Cells", "Cells"),
     "curves": checks.mapping,
     "along": lambda value, name: checks.choice(value, name, ("epsilon", "n")),
     "intercept": checks.flag,
@@ -99,9 +88,6 @@ _RULES = {
 #: What they are.
 _WORDS = {
     "result": "result : DataTree\n    From fit().",
-    "hull": "hull : ContaminationHull\n    From ``ldpbayes.robust.contamination_hull``.",
-    "answer": "answer : Answer\n    From ``ldpbayes.answers.missing_answers``.",
-    "curve": "curve : Sensitivity\n    From ``ldpbayes.robust.sensitivity``.",
     "target": 'target : {"distribution", "frequency"}\n    P, or F of these people.',
     "collection": "collection : Collection",
     "cells": "cells : Cells",
@@ -113,17 +99,6 @@ _WORDS = {
     ``title``, ``figsize`` in inches, ``legend`` (whether there is one) and ``palette`` (colours, by default PALETTE).""",
 }
 _SECTIONS = {"Returns": "matplotlib Figure, or what was given as ax"} | REFUSES
-
-#: Rules and words where the argument ``result`` is no result of fit.
-REGRESSION = {"result": _regression}, {"result": "result : DataTree or Maximum\n    From regress()."}
-PRIVATE = (
-    {"result": _one_of("ldpbayes.outcomes", "PrivateGroups", "what by_private_group returned")},
-    {
-        "result": "result : PrivateGroups\n    From ``by_private_group``.",
-        "unit": 'unit : str\n    Of the open value, such as "ms".',
-        "top": "top : int\n    Combinations of open covariates drawn: those with most records.",
-    },
-)
 
 
 def checked[F: Callable](
@@ -368,3 +343,30 @@ def to_pdf(figure) -> bytes:
     picture = io.BytesIO()
     figure.savefig(picture, format="pdf", metadata={"CreationDate": None})
     return picture.getvalue()
+
+
+@checked()
+def save_figure(figure: Any, path: Any) -> Any:
+    """Write a figure as PNG, PDF or SVG (by its ending), whole or not at all.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Raises
+    ------
+    ArgumentError
+        On another ending.
+    DataError
+        Where the file cannot be written.
+    """
+    check_ending(path)
+    with files.replacing(path) as temporary:
+        figure.savefig(temporary, dpi=150)
+
+
+def check_ending(path):
+    """Raise an ArgumentError unless a figure can be written in the format that the path's ending names."""
+    endings, path = _new_figure().canvas.get_supported_filetypes(), files.as_path(path)
+    if str(path).rpartition(".")[2].lower() not in endings:
+        raise ArgumentError(f"plot must end in one of .{', .'.join(sorted(endings))}, got {shown(str(path))}.")

@@ -18,12 +18,16 @@ from ldpbayes.inference.importance import resample
 from ldpbayes.inference.scaling import POWERS
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.posteriors import expanded
-from ldpbayes.posteriors.base import Answer, Plan, Problem, Refusal, Sample, Watch
+from ldpbayes.posteriors.answer import Answer
 from ldpbayes.posteriors.constants import CLOSE, COVARIANCES, LONGEST, STEPS
 from ldpbayes.posteriors.expansion import refuse_doubtful_cells
 from ldpbayes.posteriors.frequency import frequency_moments, mixed_frequency_moments, tallies_given
 from ldpbayes.posteriors.nodes import Nodes, Placement
+from ldpbayes.posteriors.outcome import Outcome
+from ldpbayes.posteriors.plan import Plan, Refusal
+from ldpbayes.posteriors.problem import Problem
 from ldpbayes.posteriors.servers import server_of, servers_of
+from ldpbayes.posteriors.watch import Watch
 from ldpbayes.priors import Dirichlet
 
 
@@ -40,7 +44,7 @@ def plan_of(method: Any, problem: Any, kinds: tuple) -> Plan | Refusal:
     return Plan(reason, work, (problem, kind))
 
 
-def run(method: Any, plan: Plan, rng: np.random.Generator, watch: Watch) -> Sample:
+def run(method: Any, plan: Plan, rng: np.random.Generator, watch: Watch) -> Outcome:
     """Return the Sample of a plan: ∫ p(P | Y, z) p(z | Y) dz over the coordinates z of what the prior mixes."""
     problem, kind = plan.state
     server, mixing = kind([problem]), problem.mixing
@@ -131,7 +135,7 @@ def nodes_of(mixing: Any, servers: list, placement: Placement) -> tuple[Nodes, f
 
 def sampled(
     nodes: Nodes, servers: list, method: Any, rngs: list, rng: np.random.Generator | None, watch: Watch
-) -> tuple[list[Sample], Nodes]:
+) -> tuple[list[Outcome], Nodes]:
     """Return (a Sample of every cell, nodes).
 
     Draw d of all cells has the same hyperparameter. Draws that are weighted by the true likelihood correct the weights of
@@ -226,7 +230,7 @@ def _samples(server, nodes, counts, rngs, several):
     for c, batches in enumerate(drawn):
         yield (
             [np.concatenate(arrays) for arrays in zip(*batches, strict=True)] or [None],
-            Sample(
+            Outcome(
                 np.empty(0),
                 exact=of_cell(c),
                 intervals=functools.partial(of_cell, c) if server.exact and (nodes.single or not several) else None,

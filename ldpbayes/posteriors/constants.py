@@ -28,3 +28,7 @@ NEVER_ZERO = 1 - 1e-9
 COVARIANCES, DEPENDENT, MOST_COVARIANCES = 2000, 500, 10**6
 #: GB of the likelihood of reports, and categories of an expansion, beyond which moments are refused for the memory.
 LARGEST, MAX_FACTORS = 12.0, 200_000
+#: Draws of P hold at most so many numbers; P, F and their summary take some ten times the bytes of one such array.
+MAX_DRAWN = 1e8
+#: Concentrations outside are refused: below, a draw of P is one category, to rounding; above, P is the prior's mean.
+CONCENTRATIONS = 1e-9, 1e12

@@ -15,10 +15,11 @@ from ldpbayes.inference.verdict import light_tails
 from ldpbayes.posteriors import expanded, walk
 from ldpbayes.posteriors.conditioned_product import TiltedFactors
 from ldpbayes.posteriors.conditioned_product.batched import log_masses
+from ldpbayes.posteriors.hmc import HMC
 from ldpbayes.posteriors.nodes import Placement
 from ldpbayes.posteriors.problem import Problem
 from ldpbayes.posteriors.products import Products
-from ldpbayes.posteriors.tally_chain import is_chain
+from ldpbayes.posteriors.sampler import Sampler
 from ldpbayes.priors import Dirichlet, Learnt, Smooth
 
 #: Priors that are compared in every result, by name: the papers' prior is what the others are compared with.
@@ -32,6 +33,8 @@ ROUND, FACTOR, ENTRY = 0.01, 4e-6, 3e-8
 DRAWN = 128
 #: Error of an evidence by the saddle point of expanded factors: larger where categories are few and α is small.
 SADDLE = 0.01
+#: Why evidences are left out where weights of draws about an expansion have too long a tail, as for list experiments.
+UNTOLD = "weighted draws do not tell their evidences from these reports"
 #: Errors of log Bayes factors from this size on stand beside them in the sentence.
 TOLD = 0.05
 
@@ -48,16 +51,12 @@ class BayesFactors:
         Why the evidence of a prior is not there.
     used : str
         The name of the prior that the fit was made with; "own" where it is none of those compared.
-    settled : bool
-        Whether the log-evidences themselves are known. Their differences are, where weights that say too little of one
-        evidence mend them all alike.
     """
 
     log_evidence: Mapping[str, float]
     error: Mapping[str, float]
     skipped: Mapping[str, str] = field(default_factory=dict)
     used: str = ""
-    settled: bool = True
 
     def between(self, one: str, other: str) -> float:
         """Return log P(Y | one) − log P(Y | other): above 0 the reports favour ``one``; nan where either is missing."""
@@ -177,41 +176,28 @@ def _factors(problems, evidences, known, limit):
     out = []
     for k, problem in enumerate(problems):
         values, errors = ({name: float(logs_k[k]) for name, logs_k in logs_of.items()} for logs_of in (value, error))
-        reference, skipped = used, {}
+        reference, skipped, settled = used, {}, bool(evidences.settled[k])
+        if not settled:
+            skipped, values, errors = dict.fromkeys(values, UNTOLD), {}, {}
         if (problem.collection is not None and problem.collection.ordered) or prior.walk() is not None:
             smooth = Smooth(n_categories=a)
             reference = "smooth" if prior == smooth else used
-            seconds = walk.RandomWalk.pace.operation * walk.work(problem, walk.EVIDENCE)
+            # Its particles take as long as so many draws.
+            seconds = HMC.pace.operation * 4000 * walk.operations(problem, HMC.written)
             if seconds < (10 * limit if reference == "smooth" else limit):
-                values["smooth"], errors["smooth"] = walk.log_evidence(
-                    replace(problem, prior=smooth), np.random.default_rng(0)
-                )
+                whole, rng = replace(problem, prior=smooth), np.random.default_rng(0)
+                values["smooth"], errors["smooth"] = walk.log_evidence(whole, Sampler().form(whole, rng)[0], rng)
             else:
                 skipped["smooth"] = f"it would take {seconds:.2g} s"
         if reference == "own":
             if known[k] is not None:
                 values["own"], errors["own"] = known[k][0], known[k][1] + errors.get("own", 0.0)
-            elif alpha is not None:
+            elif alpha is not None and settled:
                 values["own"], errors["own"] = float(by_alpha[0][k]), max(float(by_alpha[1][k]), *errors.values())
             else:
                 skipped["own"] = "its method gives no evidence"
-        out.append(BayesFactors(values, errors, skipped, reference, bool(evidences.settled[k])))
+        out.append(BayesFactors(values, errors, skipped, reference))
     return out
-
-
-def of_result(tree) -> tuple[float, float] | None:
-    """Return (log-evidence, its standard error) that a fit found; None where it has none, or where there are several cells.
-
-    Parameters
-    ----------
-    tree : DataTree
-        A result of fit().
-    """
-    if "exact" in tree.children and "log_evidence" in tree["exact"]:
-        evidence = tree["exact"]["log_evidence"]
-        return (float(evidence), float(tree.attrs.get("log_evidence_error", 0.0))) if evidence.ndim == 0 else None
-    value = tree.attrs.get("log_evidence")
-    return None if value is None or np.ndim(value) else (float(value), float(tree.attrs.get("log_evidence_error", 0.0)))
 
 
 def _kind(problem, limit):
@@ -224,8 +210,6 @@ def _kind(problem, limit):
         if rounds > limit:
             raise InfeasibleError(f"they would take {rounds:.1g} s")
         return _separable
-    if is_chain(problem):
-        raise InfeasibleError("their evidences ask for a fit under each")
     if a < 3:
         raise InfeasibleError("with two categories the reports have no separable form")
     if not problem.keeps_reports:
@@ -246,7 +230,7 @@ class _Evidences(Products):
 
     @property
     def settled(self):
-        """Whether the evidence of each is known, and not only how those under two priors differ, (k,)."""
+        """Whether the evidences of each are known, (k,)."""
         return np.ones(self.cells, dtype=bool)
 
     def found(self, alpha, sets=slice(None)):

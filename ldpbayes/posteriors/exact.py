@@ -11,11 +11,14 @@ from ldpbayes import checks
 from ldpbayes.errors import ConvergenceError, InfeasibleError
 from ldpbayes.inference.ends import tails
 from ldpbayes.posteriors import conjugate
-from ldpbayes.posteriors.base import AbstractPosterior, Answer, Pace, Watch
+from ldpbayes.posteriors.answer import Answer
+from ldpbayes.posteriors.base import AbstractPosterior
 from ldpbayes.posteriors.conjugate import entries_of, inverted, nodes_of, sampled
 from ldpbayes.posteriors.nodes import Placement, checked_placement
+from ldpbayes.posteriors.plan import Pace
 from ldpbayes.posteriors.problem import Problem, scaled
 from ldpbayes.posteriors.servers import EXACT, Separable, blocks
+from ldpbayes.posteriors.watch import Watch
 from ldpbayes.priors import as_prior
 
 
@@ -36,10 +39,8 @@ class ExactMoments:
     engines : list of ConditionedProduct
         Under each of them; ``engine`` is the first.
     mean : (a,) array
-        E[P|Y], without an ``error``.
+        E[P|Y].
     """
-
-    error: ClassVar[float] = 0.0
 
     def __init__(self, rows, prior):
         self._server = Separable([Problem(rows, prior, rows.n_reports, prior.n_categories, None)])
@@ -88,14 +89,10 @@ class ExactMoments:
     def quantile(self, q):
         """Return the q-quantiles of every P_x: shape (a,), or (len(q), a) for several q."""
         if len(self.engines) == 1:
-            out = self.given(np.atleast_1d(q))[0]
+            out = self.engine.quantile(np.atleast_1d(q))[:, 0]
         else:
             out = np.array([inverted(self.engines, self.weights, level, self.mean[None])[0] for level in np.atleast_1d(q)])
         return out if np.ndim(q) else out[0]
-
-    def given(self, q):
-        """Return the quantiles under each of the Dirichlet priors, shape (k, len(q), a)."""
-        return np.array([engine.quantile(q)[:, 0] for engine in self.engines])
 
     def interval(self, ci_prob=0.95):
         """Return the ends of the equal-tailed intervals, two arrays of shape (a,)."""

@@ -132,51 +132,6 @@ def expand(likelihoods, pilots, spreads):
     ]
 
 
-@dataclass(frozen=True, eq=False)
-class StandIn:
-    """A log-likelihood b·p − Σ D p²/2, up to a constant.
-
-    Attributes
-    ----------
-    linear, tangent_curvature : (a,) arrays
-        b and D.
-    """
-
-    linear: np.ndarray
-    tangent_curvature: np.ndarray
-
-
-def improved(summaries, logs, p):
-    """Return (stand-ins, what is left of ``logs``) after what draws say of their errors is added to them.
-
-    Least squares of log-likelihood − stand-in on p and p² of each cell: means and curvatures are then right where the draws
-    lie, and what is left is of third order, and of pairs of categories.
-
-    Parameters
-    ----------
-    summaries : sequence of Summary, StandIn or None
-    logs : (S, cells that have one) array
-        From log_weights.
-    p : (S, cells, a) array
-    """
-    left, out, k = np.empty_like(logs), list(summaries), 0
-    for c, summary in enumerate(summaries):
-        if summary is None:
-            continue
-        mean, sd = p[:, c].mean(axis=0), p[:, c].std(axis=0)
-        z = (p[:, c] - mean) / sd
-        features = np.column_stack([np.ones(len(z)), z[:, :-1], z**2])
-        coefficients = np.linalg.lstsq(features, logs[:, k], rcond=None)[0]
-        left[:, k] = logs[:, k] - features @ coefficients
-        first, second = np.append(coefficients[1 : z.shape[1]], 0.0) / sd, coefficients[z.shape[1] :] / sd**2
-        curvature = summary.tangent_curvature - 2 * second
-        low = 0.1 * summary.tangent_curvature  # few draws must not turn a curvature over
-        curvature = np.maximum(curvature, low)
-        out[c] = StandIn(summary.linear + first + (curvature - summary.tangent_curvature) * mean, curvature)
-        k += 1
-    return out, left
-
-
 def log_weights(likelihoods, summaries, p):
     """Return log-likelihood − summary of each draw and cell, up to a constant a cell; p has shape (S, cells, a).
 
@@ -192,11 +147,11 @@ def log_weights(likelihoods, summaries, p):
 
 
 def reweighed(sample, log_ratio, rng):
-    """Return (the Sample resampled within each chain by weights, these weights).
+    """Return (the Outcome resampled within each chain by weights, these weights).
 
     Parameters
     ----------
-    sample : Sample
+    sample : Outcome
         Of chains on stand-ins.
     log_ratio : (chains · draws,) array
         Log of the likelihood over its stand-in.

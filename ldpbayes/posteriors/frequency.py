@@ -5,11 +5,12 @@ import math
 
 import numpy as np
 
+from ldpbayes.inference.ends import beta_ends, tails
 from ldpbayes.likelihoods import require_sampler
 from ldpbayes.priors.dirichlet import frequency_moments as frequency_moments
 
-#: Operations that exact draws of F may take in all.
-MOST = 1e9
+#: Operations that exact draws of F may take in all, of one collection and of all cells together.
+MOST, MOST_OF_CELLS = 1e9, 6e10
 #: Var(F) from the moments of P is a difference, which the noise of sampled moments drowns below this share of Var(P).
 LEAST_SHARE = 0.25
 #: Sds of draws of F that are moved to known moments are matched to this relative error, in at most so many rounds.
@@ -144,3 +145,61 @@ def _moved(centred, mean, sd):
             break
         scale *= ratio
     return moved
+
+
+def together(likelihoods, draws, rng):
+    """Return (draws of F or None, its mean or None, how): by allocation where every cell allows it.
+
+    Parameters
+    ----------
+    likelihoods : sequence of AbstractLikelihood
+        Of each cell, or of one collection.
+    draws : (chains, draws, [cells,] a) array
+        Of P.
+    rng : numpy.random.Generator
+    """
+    samplers, n = [likelihood.sampler() for likelihood in likelihoods], draws.shape[0] * draws.shape[1]
+    cells = draws.reshape(n, len(samplers), -1)
+    if None not in samplers and n * sum(sampler.work for sampler in samplers) <= MOST_OF_CELLS:
+        shares = np.stack([s.allocate_each(cells[:, c], rng) / s.n_reports for c, s in enumerate(samplers)], axis=1)
+        return shares.reshape(draws.shape), None, "allocated"
+    means = [x.tally_means(cells[:, c]).mean(axis=0) / x.n_reports for c, x in enumerate(likelihoods)]
+    return None, np.stack(means).reshape(draws.shape[2:]), "mean only"
+
+
+def frequency_intervals(exact: dict, n_reports, ci_prob: float) -> dict[str, np.ndarray]:
+    """Return the ends of F's intervals, multiples of 1/n, and their errors, from the moments of F and the interval of P.
+
+    Where the noise of the reports decides, F and P have posteriors of one shape: the interval of P is moved to the mean and
+    sd of F. It keeps the shape of a posterior near zero, which no beta distribution has. Where the reports nearly give the
+    values away, so that F is much narrower than P, and where P has no interval, that of a beta distribution with the mean
+    and sd of F takes its place. The error of an end is the distance between both, and a multiple.
+
+    Parameters
+    ----------
+    exact : dict
+        frequency_mean and frequency_sd, and where they are known distribution_mean, _sd, _lower and _upper.
+    n_reports : float or array
+        n, which broadcasts with them.
+    ci_prob : float
+
+    Returns
+    -------
+    dict
+    """
+    mean, sd = (np.asarray(exact[f"frequency_{name}"], dtype=float) for name in ("mean", "sd"))
+    ends = simple = beta_ends(mean, sd, tails(ci_prob))
+    errors = [np.zeros_like(sd)] * 2
+    names = [f"distribution_{name}" for name in ("mean", "sd", "lower", "upper")]
+    if all(name in exact for name in names):
+        centre, spread, *ends_of_p = (np.asarray(exact[name], dtype=float) for name in names)
+        ratio = np.divide(sd, spread, out=np.zeros_like(sd), where=spread > 0)
+        alike = ratio**2 >= LEAST_SHARE
+        moved = [mean + ratio * (end - centre) for end in ends_of_p]
+        ends = [np.where(alike, own, end) for own, end in zip(moved, simple, strict=True)]
+        errors = [np.abs(near - end) for near, end in zip(moved, simple, strict=True)]
+    # F takes multiples of 1/n, and the mass of a multiple lies within half of one about it.
+    lower, upper = (np.clip(np.rint(end * n_reports), 0.0, n_reports) / n_reports + 0.0 for end in ends)
+    errors = [np.where(sd > 0, error + 1 / n_reports, 0.0) for error in errors]
+    names = [f"frequency_{name}" for name in ("lower", "upper", "lower_error", "upper_error")]
+    return dict(zip(names, (lower, upper, *errors), strict=True))

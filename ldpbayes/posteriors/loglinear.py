@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky
@@ -13,35 +13,31 @@ from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.nested import WAYS, Cores, Grid, Nested, nested, settled
 from ldpbayes.inference.structure import Factor
 from ldpbayes.likelihoods.expansion import Quadratic
-from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample
+from ldpbayes.posteriors.forms import MAX_ENTRIES
+from ldpbayes.posteriors.outcome import Outcome
+from ldpbayes.posteriors.plan import Pace, Plan, Refusal
 from ldpbayes.priors.base import softmax
-
-#: More effects than this are left to NUTS: their Hessian is a dense matrix.
-MAX_EFFECTS = 1200
-#: Most entries of (distinct reports × effects) and of (cells × effects).
-MAX_ENTRIES = 5e7
-#: Rows of at most so many entries are one matrix: products along attributes visit fewer numbers, but in many small steps.
-SMALL = 2**16
-#: The log-likelihood of so many times more distinct reports than cells is expanded, of so many cells at most, and of more
-#: entries than the last: the few reports that are as cheap leave shares near zero, where an expansion proposes too little.
-MANY, MAX_EXPANDED, CHEAP = 4, 512, 2**12
-#: Nodes of log σ lie on a lattice with this step, or a smaller one of so many over the square root of the effects whose sd
-#: it is, between these ends …
-STEP, FINER, ENDS = 0.7, 2.0, (-12.0, 4.0)
-#: … wherever the approximate posterior is within FALL nats of the best node.
-FALL, MAX_NODES = 8.0, 80
 
 
 @dataclass(frozen=True, eq=False)
 class Reports:
-    """The log-likelihood of P by all distinct reports."""
+    """The log-likelihood of P by all distinct reports.
+
+    Attributes
+    ----------
+    rows : Rows
+    small : int
+        Rows of at most so many entries are one matrix: products along attributes visit fewer numbers, but in many small
+        steps. Bank: small tables take three times as long without it.
+    """
 
     rows: Any
+    small: int = 2**16
 
     @cached_property
     def channel(self) -> np.ndarray | None:
-        """The rows as one matrix (reports, a), where they are few."""
-        return self.rows.dense() if self.rows.n_rows * self.rows.n_categories <= SMALL else None
+        """The rows as one matrix (reports, a), where they are small."""
+        return self.rows.dense() if self.rows.n_rows * self.rows.n_categories <= self.small else None
 
     def matvec(self, p: np.ndarray) -> np.ndarray:
         """Return the rows times columns (a, …)."""
@@ -70,11 +66,43 @@ class Table:
     rows : Rows
     expansion : Quadratic, optional
         What takes the place of the log-likelihood, but in the weights at the end.
+    step : float
+        Of the lattice of log σ. Chosen once: the cores of two neighbours overlap.
+    finer : float
+        The step at most, in units of one over the square root of the effects whose sd it is. Derived: some three posterior
+        sds of log σ.
+    reach : float
+        The lattice goes so far from the prior's scale. Chosen once: no posterior mass lies beyond.
+    fall : float
+        Nats by which a node's evidence is below the best one's where the lattice ends. Chosen once, for e⁻⁸ of the mass.
+    effects : int
+        The most: their Hessian is a dense matrix. Chosen once.
+    many : int
+        The log-likelihood of so many times more distinct reports than cells is expanded. Chosen once.
     """
 
     prior: Any
     rows: Any
     expansion: Quadratic | None = None
+    step: float = 0.7
+    finer: float = 2.0
+    reach: float = 12.0
+    fall: float = 8.0
+    effects: int = 1200
+    many: int = 4
+
+    @property
+    def too_large(self) -> str:
+        """Why there are too many effects, as what goes on after the name of a method, or an empty string."""
+        effects, largest = self.prior.n_effects, max(self.rows.n_rows, self.prior.n_categories)
+        if effects > self.effects:
+            return f"takes at most {self.effects} effects; {self.prior.describe()} has {effects}"
+        if largest * effects > MAX_ENTRIES:
+            return (
+                f"holds a matrix of reports × effects ({self.rows.n_rows:,} × {effects:,} here), of {MAX_ENTRIES:.0e} "
+                "entries at most; lower order"
+            )
+        return ""
 
     @property
     def visited(self) -> int:
@@ -83,10 +111,10 @@ class Table:
 
     def grid(self) -> Grid:
         """Return the grid of log(σ_m/scale); the densities hold their prior."""
-        low, high = ENDS
-        steps = [min(STEP, FINER / math.sqrt(batch.size)) for batch in self.prior.batches]
-        axes = tuple(step * np.arange(math.ceil(low / step), math.floor(high / step) + 1) for step in steps)
-        return Grid(axes, tuple(-math.ceil(low / step) for step in steps), lambda *logs: 0.0, FALL, MAX_NODES)
+        steps = [min(self.step, self.finer / math.sqrt(batch.size)) for batch in self.prior.batches]
+        ends = [math.floor(self.reach / step) for step in steps]
+        axes = tuple(step * np.arange(-end, end + 1) for step, end in zip(steps, ends, strict=True))
+        return Grid(axes, tuple(ends), lambda *logs: 0.0, self.fall, math.prod(map(len, axes)))
 
     def start(self) -> np.ndarray:
         """Return no effects."""
@@ -157,12 +185,27 @@ class Table:
         Where distinct reports are many, all is done with an expansion of the log-likelihood, which the weights correct;
         where they do not, all is done again with the reports.
         """
-        cells = self.prior.n_categories
-        if self.expansion is None and cells <= MAX_EXPANDED and self.rows.n_rows > max(MANY * cells, CHEAP / cells):
+        if self.expansion is None and self.rows.n_rows > self.many * self.prior.n_categories:
             found = self.expanded().drawn(draws, rng, watch)
             if found.verdict.accepted:
                 return found
         return nested(Cores.of([self], self.grid(), watch), draws, rng, WAYS, watch, "tables")
+
+    def outcome(self, draws: int, split: tuple[int, int], rng: np.random.Generator, watch: Any) -> Outcome:
+        """Return the Outcome of so many draws, split in chains, with the evidence, and that of independence."""
+        prior, found = self.prior, self.drawn(draws, rng, watch)
+        (effects,), (drawn,), (weights,) = found.g, found.drawn, found.weights
+        facts = weights.facts
+        if prior.order > 1:
+            facts |= of_independence(prior, self.rows, draws, rng)
+        return Outcome(
+            self.shares(effects).reshape(*split, *prior.shape),
+            effective=found.effective,
+            verdict=found.verdict,
+            weighted=(self.shares(drawn.g), weights.weight),
+            hyperparameters={name: values.reshape(split) for name, values in prior.draw_scales(effects, rng).items()},
+            facts=facts,
+        )
 
 
 def evidences(prior: Any, rows: Any, draws: int, rng: np.random.Generator) -> dict[str, float]:
@@ -180,9 +223,10 @@ def evidences(prior: Any, rows: Any, draws: int, rng: np.random.Generator) -> di
     InfeasibleError
         Where there are too many effects for a dense Hessian, or the weights of the draws are not accepted.
     """
-    if prior.n_effects > MAX_EFFECTS or max(rows.n_rows, prior.n_categories) * prior.n_effects > MAX_ENTRIES:
-        raise InfeasibleError(f"the evidence of {prior.n_effects:,} effects would take too long")
-    drawn = Table(prior, rows).drawn(draws, rng)
+    table = Table(prior, rows)
+    if why := table.too_large:
+        raise InfeasibleError(f"the evidence by weighted draws {why}")
+    drawn = table.drawn(draws, rng)
     if not drawn.verdict.accepted:
         raise InfeasibleError(f"the draws for the evidence cannot be trusted: {drawn.verdict.problem}")
     (weights,) = drawn.weights
@@ -207,69 +251,21 @@ def of_independence(prior: Any, rows: Any, draws: int, rng: np.random.Generator)
     }
 
 
-@dataclass(frozen=True)
-class LogLinearTable(AbstractPosterior):
-    """The posterior of a log-linear prior: weighted draws about the modes of the effects, one for every sd of interactions.
-
-    Given the sds of the interactions the effects are nearly normal. Newton's method finds their mode and precision on a
-    lattice of log σ; draws of these normal laws are weighted by the posterior density of the effects, in which the sds are
-    integrated over exactly, and resampled. Where Pareto's k-hat or their number is not accepted, particles move from there
-    to the posterior in steps; see ldpbayes.inference.nested. Where distinct reports are many, all of this visits their
-    log-likelihood's expansion, and the weights alone visit the reports.
+def planned(problem: Any) -> Plan | Refusal:
+    """Return the Plan of the method weighted for a log-linear prior, whose state ends with the Table, or the Refusal.
 
     Parameters
     ----------
-    draws, chains : int
-        Draws kept, shaped like chains; at least as many are weighted and resampled.
-
-    Notes
-    -----
-    A surrogate that is diagonal in the cells is wrong for channels that are products over attributes: their information is
-    block-diagonal in the interactions instead, see docs/theory/association.md. The Hessian of the effects is used in
-    full. The log-evidence comes with that of independence, the model without interactions.
+    problem : Problem
     """
-
-    draws: int = 1000
-    chains: int = 4
-    name: ClassVar[str] = "loglinear"
-    order: ClassVar[float] = 21
-    pace: ClassVar[Pace] = Pace(0.1, 0.0, 6e-9)
-    needs: ClassVar[tuple[str, ...]] = ("rows",)
-
-    def prepare(self, problem):
-        prior = problem.prior.log_linear()
-        if prior is None:
-            return Refusal(f"The method loglinear needs a log-linear prior; this one is {problem.prior.describe()}.")
-        effects, reports = prior.n_effects, problem.rows.n_rows
-        if effects > MAX_EFFECTS:
-            return Refusal(f"The method loglinear takes at most {MAX_EFFECTS} effects; {prior.describe()} has {effects}.")
-        if max(reports, prior.n_categories) * effects > MAX_ENTRIES:
-            return Refusal(
-                f"The method loglinear holds a matrix of reports × effects ({reports:,} × {effects:,} here), of "
-                f"{MAX_ENTRIES:.0e} entries at most; lower order."
-            )
-        try:
-            prior.basis  # noqa: B018  (made here, so that run() finds it)
-        except InfeasibleError as err:
-            return Refusal(str(err))
-        work = effects**2 * (reports + prior.n_categories)
-        return Plan("A log-linear prior: Laplace's approximation at every sd, weighted.", work, problem)
-
-    def run(self, plan, rng, watch):
-        problem = plan.state
-        prior, size, split = problem.prior.log_linear(), self.draws * self.chains, (self.chains, self.draws)
-        table = Table(prior, problem.rows)
-        found = table.drawn(size, rng, watch)
-        (effects,), (drawn,), (weights,) = found.g, found.drawn, found.weights
-        facts = weights.facts
-        if prior.order > 1:
-            facts |= of_independence(prior, problem.rows, size, rng)
-        hyper = prior.draw_scales(effects, rng)
-        return Sample(
-            table.shares(effects).reshape(*split, *prior.shape),
-            effective=found.effective,
-            verdict=found.verdict,
-            weighted=(table.shares(drawn.g), weights.weight),
-            hyperparameters={name: values.reshape(split) for name, values in hyper.items()},
-            facts=facts,
-        )
+    prior = problem.prior.log_linear()
+    table = Table(prior, problem.rows)
+    if why := table.too_large:
+        return Refusal(f"The method weighted {why}.")
+    try:
+        prior.basis  # noqa: B018  (made here, so that run() finds it)
+    except InfeasibleError as err:
+        return Refusal(str(err))
+    work = prior.n_effects**2 * table.visited
+    reason = "A log-linear prior: Laplace's approximation at every sd, weighted."
+    return Plan(reason, work, (problem, table), Pace(0.1, 0.0, 6e-9))

@@ -7,9 +7,6 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.inference.ends import tails
-from ldpbayes.inference.scaling import POWERS, Scaled
-from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.conjugate import entries_of, facts_of, interval_facts, nodes_of
 from ldpbayes.posteriors.constants import DEPENDENT, LARGEST, MAX_FACTORS, MOST_COVARIANCES
 from ldpbayes.posteriors.expansion import accuracy, checked_expansion, refusal, refuse_doubtful
@@ -17,13 +14,10 @@ from ldpbayes.posteriors.nodes import Nodes, Placement
 from ldpbayes.posteriors.products import singling
 from ldpbayes.posteriors.quadrature import Quadrature
 from ldpbayes.posteriors.servers import EXACT, SURROGATE, Expanded, Few, Separable, blocks, servers_of
+from ldpbayes.posteriors.watch import Watch
 from ldpbayes.priors import Dirichlet
 from ldpbayes.priors.dirichlet import evidence_error
 
-#: Why a result has no draws.
-ASKED = "Moments, intervals and evidence were asked for, and no draws."
-MANY_CATEGORIES = "So many categories have moments, intervals and evidence, and no draws."
-MANY_CELLS = "So many cells have moments, intervals and evidence in vectorized calls, and no draws."
 #: What was checked of the summaries among cells, and the refusal of a prior.
 LEAST = "Of the summaries the least accurate: "
 NEITHER = "Moments without draws need a Dirichlet prior, or a mixture of such priors; this one is {}."
@@ -209,94 +203,3 @@ def _accuracies(problems, entries, labels):
     elif out and out[0].problem:
         raise InfeasibleError(refusal(summaries[0], out[0]))
     return out
-
-
-def moments_of(data, problems, run: dict, settings: dict, method: str = "auto"):
-    """Return the result of a collection or of all cells, without draws.
-
-    Parameters
-    ----------
-    data : Collection, Summarized or Cells
-    problems : list of Problem
-        Of the collection or of each cell, all under a Dirichlet prior, or a mixture whose hyperparameter cells share.
-    run : dict
-        random_seed, ci_prob and progressbar.
-    settings : dict
-        What was asked for, to be recorded.
-    method : str
-        "auto", or the method that was asked for.
-
-    Returns
-    -------
-    DataTree, and what scaling the prior does to the shares, a Scaled or None
-
-    Raises
-    ------
-    InfeasibleError
-        As for ``undrawn``.
-    """
-    from ldpbayes.result.beside import add_sensitivity
-    from ldpbayes.result.cells import facts_of
-    from ldpbayes.result.moments import build_moments
-
-    labels, prior, ci_prob, facts = data.labels if data.by else None, problems[0].prior, run["ci_prob"], None
-    watch = Watch(run["progressbar"])
-    entries, general, checked, servers, _ = undrawn(problems, tails(ci_prob), method, labels, watch)
-    under = entries.pop("under", None)
-    names = np.array([server.name for server in servers for _ in server.places], dtype=object)
-    names = names[np.argsort(np.concatenate([server.places for server in servers]))]
-    if data.weighted:  # the evidence and the users' own frequencies have no meaning
-        entries = {name: values for name, values in entries.items() if name.startswith("distribution")}
-        general |= dict(problems[0].stated)
-    if labels:
-        facts = {"method": names, "log_evidence": entries["log_evidence"], "outcome": checked}
-        facts["log_evidence_error"] = entries.pop("log_evidence_error", np.nan)
-        facts = facts_of(len(labels), **facts, converged=1, frequency_draws="moments only")
-        if problems[0].alpha is None:
-            general["prior"] = f"{prior.describe()}, one {problems[0].mixing.names[0]} for all cells"
-    else:
-        entries = {name: values[0] for name, values in entries.items()}
-    rough = (
-        f" {general['rough_cells']} have moments of second order in the saddle point." if "rough_cells" in general else ""
-    )
-    attrs = {
-        "reason": (ASKED if settings.get("draws") == 0 else MANY_CELLS if labels else MANY_CATEGORIES) + rough,
-        "sampling": "independent",
-        "converged": 1,
-        "interrupted": 0,
-        "checked": checked,
-        "problems": "",
-        "outcome": checked,
-        "random_seed": run["random_seed"],
-    }
-    recorded = {key: value for key, value in (settings | run).items() if key != "progressbar" and value is not None}
-    if problems[0].alpha is not None:
-        under = _under(servers, problems[0].alpha, entries["distribution_mean"].shape)
-    elif under is not None:
-        under = np.moveaxis(under, 0, 2) if labels else under[0]
-    mean, sd = (entries[f"distribution_{name}"] for name in ("mean", "sd"))
-    scaled = None if under is None else Scaled.of(mean, sd, under, shares=True, ci_prob=ci_prob)
-    several = "several" if len(set(names)) > 1 else names[0]
-    tree = build_moments(
-        data,
-        prior,
-        method=several,
-        settings=recorded,
-        exact=entries,
-        ci_prob=ci_prob,
-        attrs=attrs | general,
-        facts=facts,
-    )
-    if scaled is not None:
-        add_sensitivity(tree, data, [scaled.at(k) for k in range(len(data))] if labels else [scaled])
-    return tree, scaled
-
-
-def _under(servers, alpha, shape):
-    """Return means and sds of P, two arrays (2, …), under Dirichlet(α) to both POWERS, by the likelihoods of the servers."""
-    out = np.empty((2, 2, sum(len(server.places) for server in servers), alpha.size))
-    for i, power in enumerate(POWERS):
-        for server in servers:
-            engine = server.engine(Dirichlet(power * alpha))
-            out[:, i, server.places] = engine.mean, np.sqrt(engine.variance)
-    return out.reshape(2, 2, *shape)

@@ -6,6 +6,7 @@ The Dirichlet aggregates: sums over groups of categories are Dirichlet again, an
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from scipy import special
@@ -40,6 +41,8 @@ class Merged:
     log_constant: float
     groups: np.ndarray
     member_alpha: np.ndarray
+    #: Whether a category may be denied.
+    denied: ClassVar[bool] = False
 
     @property
     def n_groups(self):

@@ -10,24 +10,27 @@ import numpy as np
 from ldpbayes.inference.diagnostics import verdict_on
 from ldpbayes.inference.effects import CAREFUL
 from ldpbayes.inference.nuts import by_nutpie
-from ldpbayes.inference.verdict import ACCEPTED, MIN_ESS, MOST_TIMES
+from ldpbayes.inference.verdict import ACCEPTED, LIMITS
 from ldpbayes.inference.weighted import Seen
-from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample, inside, whole
-from ldpbayes.posteriors.forms import MAX_ENTRIES, Apart
+from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, inside, whole
+from ldpbayes.posteriors.forms import MAX_ENTRIES, Apart, entries
+from ldpbayes.posteriors.hmc import HMC
+from ldpbayes.posteriors.outcome import Outcome
+from ldpbayes.posteriors.sampler import Sampler
+from ldpbayes.posteriors.weighted import Weighted
 
-#: Operations of one gradient, where an entry of the rows takes one.
-GRADIENT = 2e3
-#: What is announced, and the draws of one chain, with as many discarded ones, that say how long all of them take.
-NAMED, TRIED = "The No-U-Turn sampler, the last method left for this collection and prior,", 50
-#: Gradients per draw, between the 7 of strong data and the 40 of badly scaled ones.
-GRADIENTS_PER_DRAW = 15
+#: What is announced.
+NAMED = "The No-U-Turn sampler, the last method left for this collection and prior,"
 
 _compiled: dict = {}
 
 
 @dataclass(frozen=True)
 class NUTS(AbstractPosterior):
-    """Posterior of P by the No-U-Turn sampler on the model of build_model, and of F by one draw given each draw of P.
+    """The No-U-Turn sampler on the full likelihood.
+
+    One collection is the model of build_model, in PyMC. Cells under one prior over all of them are sampled in coordinates
+    that the Hessian whitens: their model in PyMC takes minutes where effects are many.
 
     Parameters
     ----------
@@ -38,6 +41,8 @@ class NUTS(AbstractPosterior):
         Acceptance rate that the step size is adapted to, in (0, 1). Where draws diverge, the chains are made once more with
         CAREFUL, and the result has it as the attr ``target_accept_used``. Chains that are short of effective draws go on,
         of which as many draws are kept, at equal distances: the attr ``thinned`` says how far apart.
+    trial : int
+        Draws of one chain, with as many discarded ones, that say how long all of them take.
 
     Notes
     -----
@@ -50,35 +55,54 @@ class NUTS(AbstractPosterior):
     tune: int = 1000
     chains: int = 4
     target_accept: float = 0.9
+    trial: int = 50
     name: ClassVar[str] = "nuts"
     order: ClassVar[float] = 23
     most: ClassVar[float] = 1.0  # what is left where nothing else applies: its model has to be compiled
-    pace: ClassVar[Pace] = Pace(15.0, 0.0, 1.5e-9)
+    pace: ClassVar[Pace] = Pace(15.0, 0.0, 2.2e-8)
     needs: ClassVar[tuple[str, ...]] = ("rows",)
-    checked: ClassVar[Mapping] = {"draws": whole(4), "tune": whole(50), "target_accept": inside}
+    checked: ClassVar[Mapping] = {"draws": whole(4), "tune": whole(50), "target_accept": inside, "trial": whole(4)}
 
     def prepare(self, problem):
+        if not problem.alone:
+            return self._of_cells(problem)
         if problem.collection.weighted:
             return Refusal("The method nuts takes no sampling weights.")
-        gradients = self.chains * (self.draws + self.tune) * GRADIENTS_PER_DRAW
-        entries = sum(_entries(tally.rows) for tally in problem.collection.tallies)
-        if entries > MAX_ENTRIES:
+        visited = sum(_entries(tally.rows) for tally in problem.collection.tallies)
+        if visited > MAX_ENTRIES:
             limit = f"NUTS takes at most {MAX_ENTRIES}"
-            return Refusal(f"The likelihood has {entries} entries (rows × categories), {limit}.")
-        work = gradients * (GRADIENT + entries)
+            return Refusal(f"The likelihood has {visited} entries (rows × categories), {limit}.")
+        work = self.chains * (self.draws + self.tune) * visited
         return Plan("NUTS applies to every collection and prior; its draws are correlated.", work, problem)
 
+    def _of_cells(self, problem):
+        """Return the Plan of all cells at once, or the Refusal."""
+        size = entries(problem.likelihoods)
+        if size > MAX_ENTRIES:
+            return Refusal(
+                f"The rows have {size} entries (distinct reports × categories); nuts takes at most {MAX_ENTRIES}."
+            )
+        return Plan("The prior joins all cells, so that they are sampled together, their reports as they are.", 0.0, problem)
+
     def run(self, plan, rng, watch):
-        """Return the Sample; the same seed gives the same draws however many cores there are and whatever was compiled."""
+        """Return the Outcome; the same seed gives the same draws however many cores there are and whatever was compiled."""
+        if not plan.state.alone:
+
+            def way(chains, going):
+                return chains.by_nuts(rng, watch, going, self.tune, self.target_accept)
+
+            return Sampler(MAX_ENTRIES).outcome(plan.state, self.draws, self.chains, rng, watch, way)
+        return self._by_pymc(plan.state, rng, watch)
+
+    def _by_pymc(self, problem, rng, watch):
         from ldpbayes.collections import tensor  # loads PyMC
 
-        problem = plan.state
         sampler_seed, next_seed = rng.bit_generator.seed_seq.spawn(2)
         rng.bit_generator.state = np.random.default_rng(next_seed).bit_generator.state  # F is drawn from the second stream
         model = tensor.build(problem.collection, problem.prior)
         compiled, seed = _compile(model), int(sampler_seed.generate_state(1)[0])
         settings = {"draws": self.draws, "tune": self.tune, "chains": self.chains, "cores": self.chains, "seed": seed}
-        tried = settings | {"draws": TRIED, "tune": TRIED, "chains": 1, "cores": 1}
+        tried = settings | {"draws": self.trial, "tune": self.trial, "chains": 1, "cores": 1}
         *_, each = _timed(compiled, False, target_accept=self.target_accept, **tried)
         for rate in dict.fromkeys((self.target_accept, max(self.target_accept, CAREFUL))):
             watch.announce(NAMED, each * self.chains * (self.draws + self.tune))
@@ -89,7 +113,7 @@ class NUTS(AbstractPosterior):
         facts: dict = {} if rate == self.target_accept else {"target_accept_used": rate}
         names, times = [name for name in ("distribution", *problem.prior.hyperparameter_names) if name in drawn], 1
         judged = self._judged(drawn, stats, names)
-        most = max(MOST_TIMES, judged.times)
+        most = max(LIMITS.most, judged.times)
         while whole_run and judged.next == "more" and times < most:  # the same seed makes the same chains, which go on
             times = min(times * judged.times, most)
             with watch.keeping(lambda: True):
@@ -109,8 +133,8 @@ class NUTS(AbstractPosterior):
         if problem.alpha is None and (judged.accepted or "thinned" in facts):
             p, reports = draws.reshape(-1, problem.n_categories), Apart(problem.likelihoods)
             seen = Seen.of(problem.prior, reports, np.random.default_rng(sampler_seed))
-            verdict = verdict.with_outside(seen.outside(p, np.full(len(p), 1 / len(p)), MIN_ESS)[0])
-        return Sample(
+            verdict = verdict.with_outside(seen.outside(p, np.full(len(p), 1 / len(p)), LIMITS.ess)[0])
+        return Outcome(
             draws,
             independent=False,
             verdict=verdict,
@@ -123,6 +147,10 @@ class NUTS(AbstractPosterior):
         """Return the Verdict on the variables of these names."""
         found = np.concatenate([drawn[name].reshape(*drawn[name].shape[:2], -1) for name in names], axis=2)
         return verdict_on(found, int(stats["diverging"].sum()), self.draws * self.chains)
+
+
+#: Methods for all cells by name, in the order in which ``auto`` considers them.
+JOINT: dict[str, type[AbstractPosterior]] = {cls.name: cls for cls in (Weighted, HMC, NUTS)}
 
 
 def _timed(compiled, shown, **settings):

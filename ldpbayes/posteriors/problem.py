@@ -10,17 +10,14 @@ import numpy as np
 
 from ldpbayes.collections import Cells
 from ldpbayes.collections.data import LEFT_OUT, MOMENTS_ONLY, NO_USERS
-from ldpbayes.collections.noncompliance import collapse, words_of
 from ldpbayes.errors import ArgumentError, CellsError, DataError
 from ldpbayes.posteriors import merging
+from ldpbayes.posteriors.constants import CONCENTRATIONS
 from ldpbayes.posteriors.expansion import refusal, trusted
 from ldpbayes.priors import AbstractPrior, as_prior, prior_for
 from ldpbayes.priors.extended import Extended
 from ldpbayes.priors.mixing import Mixing
 from ldpbayes.priors.tree import SHARE, Tree
-
-#: Concentrations outside are refused: below, a draw of P is one category, to rounding; above, P is the prior's mean.
-CONCENTRATIONS = 1e-9, 1e12
 
 
 def checked_concentrations(alpha: np.ndarray) -> np.ndarray:
@@ -65,6 +62,11 @@ class Problem:
             )
         collection = scaled(collection)
         return cls(collection.likelihood, prior, collection.n_reports, collection.n_categories, collection)
+
+    @property
+    def data(self) -> Any:
+        """What the likelihood comes from: the collection."""
+        return self.collection
 
     @property
     def likelihoods(self) -> tuple:
@@ -160,34 +162,6 @@ class Problem:
             }
         return {"frequency_draws": MOMENTS_ONLY} if self.rows is None else {}
 
-    def tree(self, answer: Any) -> Any:
-        """Return the summarized DataTree of an Answer to this problem."""
-        from ldpbayes import result
-        from ldpbayes.inference import diagnostics
-        from ldpbayes.result.validation import TARGETS
-
-        collection, pieces, coords = self.collection, answer.parts, {}
-        draws, exact, effective, known_at = pieces.draws, pieces.exact, pieces.effective, answer.sample.known_at
-        if collection.laws:  # P is that of the answers, of which an engine says little exactly
-            draws = {name: collapse(x, collection.owners) if name in TARGETS else x for name, x in draws.items()}
-            names = [name for name in exact if name.startswith(("answers_", "derived_", "log_evidence"))]
-            exact = {name.replace("answers", "distribution"): exact[name] for name in names}
-            coords, effective, known_at = {"category": list(collection.answers)}, None, None
-        tree = result.build(
-            collection,
-            self.prior,
-            method=answer.method.name,
-            settings=answer.method.settings | dict(answer.asked),
-            draws={name: (collection.dims if x.ndim > 2 else (), x) for name, x in draws.items()}
-            | {name: ((), x, {"of": "prior"}) for name, x in pieces.hyper.items()},
-            coords=coords,
-            exact=exact,
-            stats=pieces.stats,
-            attrs=pieces.attrs,
-        )
-        prob = answer.asked["ci_prob"]
-        return diagnostics.summarize(tree, prob, effective, known_at(prob) if known_at else None)
-
 
 @dataclass(frozen=True, eq=False)
 class Joint:
@@ -204,6 +178,11 @@ class Joint:
     prior: AbstractPrior
     alone: ClassVar[bool] = False
     alpha: ClassVar[None] = None
+
+    @property
+    def data(self) -> Cells:
+        """What the likelihoods come from: the cells."""
+        return self.cells
 
     @property
     def n_categories(self) -> int:
@@ -224,36 +203,6 @@ class Joint:
     def stated(self) -> Mapping[str, Any]:
         """Attrs of every result of this problem: of cells with weights, that it is a pseudo-posterior."""
         return self.cells.stated
-
-    def tree(self, answer: Any) -> Any:
-        """Return the summarized DataTree of an Answer to this problem: of all cells."""
-        from ldpbayes.result.building import of_draws
-
-        sample, settings, cells = answer.sample, answer.asked, self.cells
-        facts = {
-            name: value for name, value in sample.facts.items() if not (self.stated and name.startswith("log_evidence"))
-        }
-        facts |= words_of(cells).of_each() if cells.laws else {}
-        used = {dim for dims, _ in sample.variables.values() for dim in dims}
-        tree = of_draws(
-            cells,
-            self.prior,
-            sample.distribution,
-            method=answer.method.name,
-            settings=answer.method.settings | dict(settings),
-            others={name: (dims, values, {"of": "prior"}) for name, (dims, values) in sample.variables.items()},
-            ci_prob=settings["ci_prob"],
-            rng=answer.rng,
-            known=sample.known_at(settings["ci_prob"]) if sample.known_at else sample.known,
-            drawn=sample.frequencies,
-            owners=cells.owners,
-            # A prior names categories and cells by position; the data have their labels.
-            coords={name: list(labels) for name, labels in self.prior.coords().items() if name in used - set(cells.dims)},
-            stats=sample.stats,
-            attrs=answer.found(sample.distribution.shape).to_attrs() | facts | answer.chosen,
-        )
-        tree.attrs.update(self.stated)
-        return tree
 
 
 def problem_of(data, prior):

@@ -13,13 +13,13 @@ import numpy as np
 
 from ldpbayes.errors import CellsError, InfeasibleError
 from ldpbayes.posteriors import expanded
-from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.conditioned_product.batched import BLOCK
 from ldpbayes.posteriors.constants import ENGINES
 from ldpbayes.posteriors.floor import OverFloors
 from ldpbayes.posteriors.nodes import Nodes, Placement
 from ldpbayes.posteriors.products import EVERY, Products, certain, drawable, singling, tables
 from ldpbayes.posteriors.quadrature import Quadrature
+from ldpbayes.posteriors.watch import Watch
 from ldpbayes.priors import Dirichlet
 
 #: What expansions cost.

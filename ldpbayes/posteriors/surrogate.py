@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ldpbayes.posteriors import conjugate
-from ldpbayes.posteriors.base import AbstractPosterior, Pace
+from ldpbayes.posteriors.base import AbstractPosterior
 from ldpbayes.posteriors.nodes import Placement, checked_placement
+from ldpbayes.posteriors.plan import Pace
 from ldpbayes.posteriors.servers import SURROGATE
 
 

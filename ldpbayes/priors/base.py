@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ldpbayes.collections import Cells
     from ldpbayes.priors.loglinear import LogLinear
     from ldpbayes.priors.smooth import Smooth
-    from ldpbayes.priors.tree import AbstractTree
 
 #: A table of quantiles is refused where its spline falls over more of the probability than this.
 MAX_FALL = 0.01
@@ -309,18 +308,6 @@ class AbstractPrior(abc.ABC):
 
     def log_linear(self) -> "LogLinear | None":
         """Return this prior where the logits of P are linear in normal effects of a table's attributes, else None."""
-        return None
-
-    def tree(self) -> "AbstractTree | None":
-        """Return this prior where it is a Dirichlet tree of blocks of categories, else None."""
-        return None
-
-    def independent(self) -> "list[np.ndarray] | None":
-        """Return the concentrations of independent Dirichlet attributes that the categories join, row by row, else None."""
-        return None
-
-    def crossed(self) -> "tuple[np.ndarray, list[list[np.ndarray]]] | None":
-        """Return (concentrations of the shares of two blocks, for each those of its independent attributes), else None."""
         return None
 
     @property

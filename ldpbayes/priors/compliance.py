@@ -8,6 +8,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.priors.base import AbstractPrior
+from ldpbayes.priors.constants import MAX_LAWS
 from ldpbayes.priors.dirichlet import Dirichlet
 from ldpbayes.priors.naming import as_prior
 from ldpbayes.priors.tree import AbstractTree
@@ -16,8 +17,6 @@ from ldpbayes.priors.tree import AbstractTree
 BETA = (1.0, 9.0)
 #: The prior of the share of a category who deny it: uniform.
 EVEN = (1.0, 1.0)
-#: Most laws by which respondents may ignore the device.
-MAX_LAWS = 1000
 
 type Owners = tuple[int | None, ...]
 

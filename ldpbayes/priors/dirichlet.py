@@ -11,15 +11,13 @@ from ldpbayes import checks
 from ldpbayes.compiling import model_data
 from ldpbayes.errors import ArgumentError
 from ldpbayes.priors.base import AbstractPrior
+from ldpbayes.priors.constants import INTEGRALS, NATS, ROUNDING
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
 
 #: Up to this many categories the PyMC variable breaks a stick; above, it normalizes independent variables.
 MAX_STICKS = 10
-
-#: Relative error of the moments of P by integrals, and that by rounding alone; error of their log-evidence.
-INTEGRALS, ROUNDING, NATS = 1e-9, 1e-12, 1e-6
 
 
 @dataclass(frozen=True, eq=False)

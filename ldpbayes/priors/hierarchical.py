@@ -15,16 +15,16 @@ from scipy.linalg import helmert
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.priors.base import AbstractSoftmax, Law, Linear, NormalLaw, ScaleLaw, Term, softmax
+from ldpbayes.priors.constants import NULL
+
+#: Most cells whose effects engines compute by a matrix of cells × cells.
+MAX_ROOT = 500
 
 if TYPE_CHECKING:
     from ldpbayes.collections import Cells
 
 #: Structures that have a name.
 NAMES = ("groups", "days")
-#: Most cells whose effects engines compute by a matrix of cells × cells.
-MAX_ROOT = 500
-#: Eigenvalues of a graph's Laplacian below this share of the largest are zero: one for each connected part.
-NULL = 1e-9
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,9 +15,8 @@ from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.likelihoods.tensor import along_axes
 from ldpbayes.priors.base import AbstractSoftmax, Law, NormalLaw, ScaleLaw
+from ldpbayes.priors.constants import MAX_BASIS
 
-#: The basis of a log-linear model is written out up to so many entries.
-MAX_BASIS = 2**24
 #: Grid of log(σ/scale) for integrals over the sd of the interactions of one order.
 GRID = np.linspace(-14.0, 4.5, 371)
 #: Knots of log(square/scale²), square the sum of squares of the effects of a batch: its density is constant below the first,
@@ -68,9 +67,7 @@ class LogLinear(AbstractSoftmax):
     order: int = 3
 
     def __post_init__(self):
-        from ldpbayes.protocols.attributes import attribute_sizes
-
-        object.__setattr__(self, "sizes", attribute_sizes(self.sizes))
+        object.__setattr__(self, "sizes", checks.attribute_sizes(self.sizes))
         for name in ("main", "scale"):
             object.__setattr__(self, name, checks.positive(getattr(self, name), name))
         order = min(checks.integer(self.order, "order", 1), len(self.sizes))

@@ -75,10 +75,6 @@ class Product(AbstractParts):
 
         return self.joined([prior.pymc(f"{name}_of_{k}") for k, prior in enumerate(self.parts)], pt)
 
-    def independent(self) -> list[np.ndarray] | None:
-        concentrations = [alpha for prior in self.parts if (alpha := prior.concentrations()) is not None]
-        return concentrations if len(concentrations) == len(self.parts) else None
-
     def describe(self) -> str:
         inner = list(dict.fromkeys(prior.describe() for prior in self.parts))
         return f"{' and '.join(inner)} for each of {len(self.sizes)} attributes, which are independent"

@@ -83,16 +83,6 @@ class AbstractTree(AbstractParts):
             out[list(block)] = next(rest) if len(block) > 1 else top[g]
         return top, out
 
-    def tree(self) -> "AbstractTree | None":
-        return None if self.conjugate is None else self
-
-    def crossed(self) -> tuple[np.ndarray, list[list[np.ndarray]]] | None:
-        top, inner = self._top.concentrations(), [prior.independent() for prior in self._inner]
-        lists = [factors for factors in inner if factors is not None]
-        if top is None or not len(self.blocks) == len(inner) == len(lists) == 2:
-            return None
-        return (top, lists) if [x.size for x in lists[0]] == [x.size for x in lists[1]] else None
-
     @property
     def excess(self) -> np.ndarray:
         """Powers k of the blocks' shares by which a Dirichlet tree differs from a Dirichlet: density · Π_g S_g^{k_g}."""

@@ -7,7 +7,7 @@ from ldpbayes.doors import lazily
 if TYPE_CHECKING:  # so that editors and type checkers know the names that load on first use
     # isort: off
     from ldpbayes.protocols import combine as combine, designs as designs
-    from ldpbayes.protocols.attributes import Attributes as Attributes
+    from ldpbayes.association.attributes import Attributes as Attributes
     from ldpbayes.protocols.base import AbstractProtocol as AbstractProtocol
     from ldpbayes.protocols.block_design import BlockDesign as BlockDesign
     from ldpbayes.protocols.channel import Channel as Channel
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # so that editors and type checkers know the names that load 
         unrelated_question as unrelated_question,
         warner as warner,
     )
-    from ldpbayes.protocols.fake_data import FakeData as FakeData
+    from ldpbayes.association.fake_data import FakeData as FakeData
     from ldpbayes.protocols.grr import GRR as GRR
     from ldpbayes.protocols.hadamard import HadamardResponse as HadamardResponse
     from ldpbayes.protocols.local_hashing import LocalHashing as LocalHashing, PooledHashing as PooledHashing
@@ -39,22 +39,21 @@ if TYPE_CHECKING:  # so that editors and type checkers know the names that load 
         make_protocol as make_protocol,
         protocol_names as protocol_names,
     )
-    from ldpbayes.protocols.repeated.d_bit_flip import DBitFlip as DBitFlip
-    from ldpbayes.protocols.repeated.fresh import Repeated as Repeated
-    from ldpbayes.protocols.repeated.histories import AbstractHistories as AbstractHistories
-    from ldpbayes.protocols.repeated.loloha import LOLOHA as LOLOHA
-    from ldpbayes.protocols.repeated.memoized_grr import MemoizedGRR as MemoizedGRR
-    from ldpbayes.protocols.repeated.memoized_rappor import MemoizedRappor as MemoizedRappor
-    from ldpbayes.protocols.repeated.memoized_unary import MemoizedUnary as MemoizedUnary
+    from ldpbayes.repeated.d_bit_flip import DBitFlip as DBitFlip
+    from ldpbayes.repeated.fresh import Repeated as Repeated
+    from ldpbayes.repeated.histories import AbstractHistories as AbstractHistories
+    from ldpbayes.repeated.loloha import LOLOHA as LOLOHA
+    from ldpbayes.repeated.memoized_grr import MemoizedGRR as MemoizedGRR
+    from ldpbayes.repeated.memoized_rappor import MemoizedRappor as MemoizedRappor
+    from ldpbayes.repeated.memoized_unary import MemoizedUnary as MemoizedUnary
     from ldpbayes.protocols.restricted import RestrictedResponse as RestrictedResponse
-    from ldpbayes.protocols.sampled_attribute import SampledAttribute as SampledAttribute
+    from ldpbayes.association.sampled_attribute import SampledAttribute as SampledAttribute
     from ldpbayes.protocols.subset import SubsetSelection as SubsetSelection
     from ldpbayes.protocols.unary import UnaryEncoding as UnaryEncoding
     # isort: on
 
 #: Modules of this package, and the names of each that are public here.
 _MODULES = {
-    "attributes": "Attributes",
     "base": "AbstractProtocol",
     "block_design": "BlockDesign",
     "channel": "Channel",
@@ -62,7 +61,6 @@ _MODULES = {
     "combine": "compose kronecker mixture product",
     "designs": "ListExperiment cheater_detection christofides crosswise direct forced_response item_count kuk "
     "stochastic_lie_detector triangular unrelated_question warner",
-    "fake_data": "FakeData",
     "grr": "GRR",
     "hadamard": "HadamardResponse",
     "local_hashing": "LocalHashing PooledHashing",
@@ -70,24 +68,30 @@ _MODULES = {
     "rappor": "Rappor",
     "rappor_bits": "RapporBits",
     "registry": "describe_protocols make_protocol protocol_names",
-    "repeated.d_bit_flip": "DBitFlip",
-    "repeated.fresh": "Repeated",
-    "repeated.histories": "AbstractHistories",
-    "repeated.loloha": "LOLOHA",
-    "repeated.memoized_grr": "MemoizedGRR",
-    "repeated.memoized_rappor": "MemoizedRappor",
-    "repeated.memoized_unary": "MemoizedUnary",
     "restricted": "RestrictedResponse",
-    "sampled_attribute": "SampledAttribute",
     "subset": "SubsetSelection",
     "unary": "UnaryEncoding",
 }
 _HOMES = {name: f"protocols.{module}" for module, names in _MODULES.items() for name in names.split()}
 _HOMES |= {name: f"protocols.{name}" for name in ("combine", "designs")}
+#: Those of rooms: of several attributes, and of users who report again and again.
+_OF_ROOMS = {
+    "AbstractHistories": "repeated.histories",
+    "Attributes": "association.attributes",
+    "DBitFlip": "repeated.d_bit_flip",
+    "FakeData": "association.fake_data",
+    "LOLOHA": "repeated.loloha",
+    "MemoizedGRR": "repeated.memoized_grr",
+    "MemoizedRappor": "repeated.memoized_rappor",
+    "MemoizedUnary": "repeated.memoized_unary",
+    "Repeated": "repeated.fresh",
+    "SampledAttribute": "association.sampled_attribute",
+}
+_HOMES |= _OF_ROOMS
 #: What all files of this package define, by name.
 _REGISTERED = ("PROTOCOLS", "DESIGNS", "COMBINATORS")
 
-__all__ = sorted(name for names in _MODULES.values() for name in names.split())
+__all__ = sorted([*(name for names in _MODULES.values() for name in names.split()), *_OF_ROOMS])
 
 _load, __dir__ = lazily(__name__, _HOMES | dict.fromkeys(_REGISTERED, "protocols.registry"))
 

@@ -3,9 +3,8 @@
 import numpy as np
 
 from ldpbayes.compiling import compiled
+from ldpbayes.protocols.constants import LANES
 
-#: Generators that run side by side, as many as vector units take at once.
-LANES = 16
 #: Digits after which it pays to look whether any bit is still open.
 FIRST_LOOK = 10
 

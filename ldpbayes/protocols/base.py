@@ -17,20 +17,17 @@ from numpy.typing import ArrayLike
 from ldpbayes import checks, entropy
 from ldpbayes.arrays import log_choose
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
+from ldpbayes.protocols.constants import MAX_CHANNEL_ENTRIES, MAX_DRAWN_USERS
 from ldpbayes.protocols.crafting import AbstractCrafting, ListedCrafting
 from ldpbayes.protocols.decoding import AbstractDecoder, MatrixDecoder, SupportDecoder, needed_decoder
 from ldpbayes.protocols.formats import Labels, distinct
 from ldpbayes.protocols.laws import AbstractReportLaw, ListLaw, SupportLaw
 
-if TYPE_CHECKING:
-    from ldpbayes.likelihoods import Rows
-
-#: Channels with more entries than this are never written out.
-MAX_CHANNEL_ENTRIES = 2**24
-#: More users than this are not drawn one by one.
-MAX_DRAWN_USERS = 2**27
 #: Protocols with more possible reports are compared by support counts: most of their reports are never seen.
 MAX_LISTED = 4096
+
+if TYPE_CHECKING:
+    from ldpbayes.likelihoods import Rows
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -453,7 +450,7 @@ class AbstractProtocol(abc.ABC):
         return None
 
     def repeats(self) -> Any:
-        """Return this protocol where a report is everything that one user sent; else None. See ``protocols.repeated``."""
+        """Return this protocol where a report is everything that one user sent; else None. See ``ldpbayes.repeated``."""
         return None
 
     def merged(self, other: "AbstractProtocol") -> "AbstractProtocol | None":

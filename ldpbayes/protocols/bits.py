@@ -9,14 +9,8 @@ from ldpbayes import checks
 from ldpbayes.arrays import as_words, blocks
 from ldpbayes.errors import DataError, shown
 from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
+from ldpbayes.protocols.constants import BLOCK, FEW_USERS, MANY
 from ldpbayes.protocols.labels import Places
-
-#: Entries of one unpacked block. A call works on one block at a time, so its memory does not grow with the reports.
-BLOCK = 2**23
-
-#: Reports, and bits, from which they are drawn by the compiled kernel; what is done with so many reports loads such kernels
-#: anyway. Seeds of version 0.1.0 keep fewer.
-FEW, MANY = 2**13, 2**23
 
 #: The value of each ASCII hexadecimal digit; 255 for every other byte.
 _NIBBLES = np.full(256, 255, dtype=np.uint8)
@@ -37,9 +31,9 @@ def sizes(bits):
 def bernoulli(n, n_categories, probability, rng):
     """Return n packed reports whose bits are independent with the given probability, exact to double precision.
 
-    Sixteen random bits settle all but one bit in 65,536; those ties are settled by a double. FEW reports, or MANY bits, are
-    drawn by a compiled kernel instead, which compares binary digits of 64 numbers at a time with those of the probability,
-    to 2^-64; it takes 64 words from the generator.
+    Sixteen random bits settle all but one bit in 65,536; those ties are settled by a double. FEW_USERS reports, or
+    MANY bits, are drawn by a compiled kernel instead, which compares binary digits of 64 numbers at a time with those of the
+    probability, to 2^-64; it takes 64 words from the generator.
 
     Parameters
     ----------
@@ -55,7 +49,7 @@ def bernoulli(n, n_categories, probability, rng):
     -------
     (n, ⌈a/8⌉) uint8 array
     """
-    if (n >= FEW or n * n_categories >= MANY) and probability:
+    if (n >= FEW_USERS or n * n_categories >= MANY) and probability:
         return _compiled_bernoulli(n, n_categories, probability, rng)
     threshold, remainder = divmod(probability * 65536, 1)
     out = np.empty((n, width(n_categories)), dtype=np.uint8)

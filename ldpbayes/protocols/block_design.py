@@ -13,9 +13,8 @@ from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods import CyclicRows
 from ldpbayes.protocols import projective
 from ldpbayes.protocols.base import AbstractListed
+from ldpbayes.protocols.constants import MAX_POINTS
 
-#: Most categories: the points of a geometry are listed once.
-MAX_CATEGORIES = 2**20
 #: Orders that are looked at where none is given.
 ORDERS = tuple(q for q in range(2, projective.MAX_ORDER + 1) if projective.prime_power(q))
 
@@ -67,8 +66,8 @@ class BlockDesign(AbstractListed):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.n_categories > MAX_CATEGORIES:
-            raise ArgumentError(f"n_categories must be at most {MAX_CATEGORIES} for {self.name}, got {self.n_categories}.")
+        if self.n_categories > MAX_POINTS:
+            raise ArgumentError(f"n_categories must be at most {MAX_POINTS} for {self.name}, got {self.n_categories}.")
         order = best_order(self.n_categories, self.epsilon) if self.order is None else self.order
         object.__setattr__(self, "order", checks.integer(order, "order", 2, projective.MAX_ORDER))
         if self.order not in ORDERS:

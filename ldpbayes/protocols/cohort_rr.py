@@ -14,6 +14,7 @@ from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols import bits
 from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES, AbstractProtocol, Ancillary
+from ldpbayes.protocols.constants import MAX_MEETINGS
 from ldpbayes.protocols.decoding import DesignDecoder
 from ldpbayes.protocols.formats import Numbers
 from ldpbayes.protocols.grr import GRR
@@ -22,8 +23,6 @@ from ldpbayes.protocols.laws import SupportLaw
 from ldpbayes.protocols.respondents import Uniform
 
 ASSIGNMENTS = ("permutation", "label", "xxhash", "ldpbayes")
-#: Comparisons after which the rank of a design is not looked at.
-MAX_MEETINGS = 2**30
 #: Up to so many buckets a product of matrices counts meetings faster than comparisons do.
 _FEW_BUCKETS = 16
 

@@ -9,7 +9,8 @@ from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.protocols.base import AbstractProtocol, check_entries
 from ldpbayes.protocols.channel import Channel
-from ldpbayes.protocols.registry import COMBINATORS, MAX_ENTRIES
+from ldpbayes.protocols.constants import COMBINED_ENTRIES
+from ldpbayes.protocols.registry import COMBINATORS
 
 
 def as_channel(protocol):
@@ -57,7 +58,7 @@ def compose(outer, inner):
         raise ArgumentError(
             f"outer must have one category per report of inner ({first.n_outputs}), got {second.n_categories}."
         )
-    check_entries(second.n_outputs, first.n_categories, MAX_ENTRIES)
+    check_entries(second.n_outputs, first.n_categories, COMBINED_ENTRIES)
     settings = {"outer": stated(outer), "inner": stated(inner)}
     return Channel(second.matrix @ first.matrix, second.answers, "compose", settings)
 
@@ -174,8 +175,8 @@ def _check_sizes(factors, n_categories=None):
     for factor in factors:
         if factor.n_outputs is None:
             raise InfeasibleError(f"{shown(factor)} has too many possible reports to write its channel out.")
-        check_entries(factor.n_outputs, factor.n_categories, MAX_ENTRIES)
-    check_entries(prod(f.n_outputs for f in factors), n_categories or factors[0].n_categories, MAX_ENTRIES)
+        check_entries(factor.n_outputs, factor.n_categories, COMBINED_ENTRIES)
+    check_entries(prod(f.n_outputs for f in factors), n_categories or factors[0].n_categories, COMBINED_ENTRIES)
 
 
 def _all_settings(factors):

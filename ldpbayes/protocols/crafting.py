@@ -8,13 +8,11 @@ import numpy as np
 from ldpbayes import entropy, hashing
 from ldpbayes.arrays import blocks, log_choose
 from ldpbayes.protocols import bits
+from ldpbayes.protocols.constants import CRAFTED_TOGETHER, MAX_CHANNEL_ENTRIES
 from ldpbayes.protocols.formats import keys
 
-#: Channels with more entries than this are not searched for the best reports of an attack.
-MAX_ENTRIES = 2**24
 #: How many public seeds an attacker is taken to try for one report.
 TRIES = 1000
-_BLOCK = 2**18
 
 
 class AbstractCrafting(abc.ABC):
@@ -57,7 +55,7 @@ class ListedCrafting(AbstractCrafting):
     def among(cls, protocol, targets):
         """Return the reports with the largest sum of scores of the targets, or None where they cannot be listed."""
         decoder = protocol.decoder()
-        if protocol.n_outputs is None or protocol.n_outputs > MAX_ENTRIES or decoder is None:
+        if protocol.n_outputs is None or protocol.n_outputs > MAX_CHANNEL_ENTRIES or decoder is None:
             return None
         every = protocol.all_reports()
         if not len(targets):
@@ -181,7 +179,7 @@ class PairCrafting(AbstractCrafting):
             return np.stack([rng.integers(hashing.MAX_SEED, size=size), rng.integers(self.buckets, size=size)], axis=1)
         pairs, number = [np.empty((0, 2), dtype=np.int64)], 0
         while number < size:
-            block = int(min(max((size - number) / (self.buckets * self.chance) * 1.1, 64), _BLOCK))
+            block = int(min(max((size - number) / (self.buckets * self.chance) * 1.1, 64), CRAFTED_TOGETHER))
             seeds = rng.integers(hashing.MAX_SEED, size=block)
             met = hashing.buckets(self.family, seeds[:, None], self.targets[None, :], self.buckets)
             codes, counts = np.unique((met + np.arange(block)[:, None] * self.buckets).ravel(), return_counts=True)

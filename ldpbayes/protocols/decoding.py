@@ -10,11 +10,10 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.protocols.constants import MAX_PRODUCTS
 
 #: What an estimate aims at: the frequencies F of these very users, or the distribution P that they were drawn from.
 TARGETS = ("frequency", "distribution")
-#: Multiplications after which the decoder of a design is not made: half a minute.
-MAX_PRODUCTS = 2**35
 
 
 class AbstractDecoder(abc.ABC):

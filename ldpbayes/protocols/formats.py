@@ -10,10 +10,9 @@ from ldpbayes import checks
 from ldpbayes.errors import DataError, listed, shown
 from ldpbayes.protocols import bits
 from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
+from ldpbayes.protocols.constants import COHORT_BYTES
 from ldpbayes.protocols.labels import Places
 
-#: Bytes of a cohort before the bits of a report.
-COHORT_BYTES = 4
 #: Stands for a number that is not there, in text.
 GAP = "-"
 

@@ -11,13 +11,8 @@ import numpy as np
 from ldpbayes import entropy
 from ldpbayes.likelihoods import IdentityRows
 from ldpbayes.protocols.base import AbstractListed
+from ldpbayes.protocols.constants import FEW_USERS, ONE_DRAW, USERS_IN_CACHE
 from ldpbayes.protocols.formats import Labels
-
-#: Largest a + β at which one random double settles truth and category; their probabilities are then exact to 2^-53.
-ONE_DRAW = 2.0**20
-#: Users below which two numbers are drawn each: there is no time to save, and seeds of version 0.1.0 keep their reports.
-FEW = 2**13
-_BLOCK = 2**14  # users drawn at a time: the working arrays stay in the cache
 
 
 @dataclass(frozen=True)
@@ -72,13 +67,13 @@ class GRR(AbstractListed):
     def randomize(self, values, rng):
         # Truth w.p. β/(a+β), else uniform over all categories: the same channel without a second lookup.
         a, total = self.n_categories, self.n_categories + self.beta
-        if total > ONE_DRAW or values.size < FEW:
+        if total > ONE_DRAW or values.size < FEW_USERS:
             noise = np.flatnonzero(rng.random(values.size) >= self.beta / total)
             values[noise] = rng.integers(a, size=noise.size)
             return values
         # One number u settles both: u (a + β) − β is below 0 for truth, and uniform from 0 to a otherwise.
-        for start in range(0, values.size, _BLOCK):
-            block = values[start : start + _BLOCK]
+        for start in range(0, values.size, USERS_IN_CACHE):
+            block = values[start : start + USERS_IN_CACHE]
             u = rng.random(block.size)
             u *= total
             u -= self.beta

@@ -10,15 +10,7 @@ import numpy as np
 from ldpbayes import entropy
 from ldpbayes.likelihoods import HadamardRows
 from ldpbayes.protocols.base import AbstractListed
-
-#: Users below which reports are drawn as in version 0.1.0, so that its random seeds keep them.
-FEW = 2**13
-#: Most reports whose number fits in the bits of a word that 53 others leave.
-ONE_WORD = 2**11
-#: A bit above every index and report of a single client: Python keeps small integers and makes large ones anew, which takes
-#: longer, so that none of its integers may be small for one value and large for another.
-_TOP = 2**32
-_BLOCK = 2**14  # users drawn at a time: the working arrays stay in the cache
+from ldpbayes.protocols.constants import FEW_USERS, ONE_WORD, TOP, USERS_IN_CACHE
 
 
 @dataclass(frozen=True)
@@ -70,12 +62,12 @@ class HadamardResponse(AbstractListed):
         return HadamardRows(reports, self.beta, counts, self.n_categories, log_constant)
 
     def randomize(self, values, rng):
-        if values.size < FEW or self.n_outputs > ONE_WORD:
+        if values.size < FEW_USERS or self.n_outputs > ONE_WORD:
             return self._uniform_in_half(values, rng.random(values.size) < self.hit_rates[0], rng)
         # The low bits of a word are the report, and its 53 upper bits settle whether its support holds the value.
         hit = np.uint64(round(self.hit_rates[0] * 2.0**53))
-        for start in range(0, values.size, _BLOCK):
-            block = values[start : start + _BLOCK]
+        for start in range(0, values.size, USERS_IN_CACHE):
+            block = values[start : start + USERS_IN_CACHE]
             words = rng.integers(2**64, size=block.size, dtype=np.uint64)
             report = (words & np.uint64(self.n_outputs - 1)).view(np.int64)
             words >>= np.uint64(11)
@@ -90,9 +82,9 @@ class HadamardResponse(AbstractListed):
     def randomize_one(self, value):
         index, flip = self._words[value]
         inside = entropy.bernoulli(self._hit_threshold)
-        report = entropy.word(self.n_categories.bit_length()) | _TOP
+        report = entropy.word(self.n_categories.bit_length()) | TOP
         # Flipping the lowest bit of the index pairs the reports inside with those outside. The top bit is common.
-        return report ^ (_TOP, flip)[(index & report).bit_count() % 2 ^ inside]
+        return report ^ (TOP, flip)[(index & report).bit_count() % 2 ^ inside]
 
     def draw_reports(self, true_counts, rng):
         """Return (every report, counts): one multinomial of noise, and per category one over its half, O(a K) at most.
@@ -121,7 +113,7 @@ class HadamardResponse(AbstractListed):
     @cached_property
     def _words(self):
         """For every value its index and the lowest bit of that, both with the top bit."""
-        return [(x | _TOP, x & -x | _TOP) for x in range(1, self.n_categories + 1)]
+        return [(x | TOP, x & -x | TOP) for x in range(1, self.n_categories + 1)]
 
     @cached_property
     def _hit_threshold(self):

@@ -233,7 +233,7 @@ def pool_loss(n_categories, buckets, seeds):
 
     γ = (a − 1)/(K (g − 1)) is how many numbers are asked for each one that the K seeds determine. This is the mean of the
     inverse eigenvalues of a random Gram matrix (Marchenko, Pastur 1967), within a few per cent of it at ε = 1 and a third
-    at ε = 4; ``theory.risk.mle_risk`` gives the exact loss of a pool.
+    at ε = 4; ``planning.risk.mle_risk`` gives the exact loss of a pool.
 
     Parameters
     ----------

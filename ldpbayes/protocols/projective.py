@@ -7,9 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
-
-#: Orders of fields are at most this: addition and multiplication are tables.
-MAX_ORDER = 512
+from ldpbayes.protocols.constants import MAX_ORDER
 
 
 class Field:

@@ -22,6 +22,7 @@ from ldpbayes.protocols.base import (
     independent_sizes,
     log_above,
 )
+from ldpbayes.protocols.constants import MAX_HASHES
 from ldpbayes.protocols.decoding import DesignDecoder
 from ldpbayes.protocols.formats import CohortSets, join_cohorts, split_cohorts
 from ldpbayes.protocols.labels import check_order
@@ -29,8 +30,6 @@ from ldpbayes.protocols.laws import BitLaw, SupportLaw
 from ldpbayes.protocols.respondents import AbstractLaw
 
 ASSIGNMENTS = ("label", "positions", "direct")
-#: Levels of a row are one byte: (h + 1)² ≤ 256.
-MAX_HASHES = 15
 _FLOOR = Context(prec=60, rounding=ROUND_FLOOR)
 
 

@@ -10,17 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ldpbayes import checks
+from ldpbayes import checks, rooms
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.protocols.base import AbstractProtocol, check_entries, check_parameters
+from ldpbayes.protocols.constants import COMBINED_ENTRIES
 
 #: Concrete protocol classes, and makers of survey designs and of combinations, by the name that collection files use; filled
 #: as their files are imported.
 PROTOCOLS: dict[str, Any] = {}
 DESIGNS: dict[str, Callable] = {}
 COMBINATORS: dict[str, Callable] = {}
-#: Entries of a combined channel: several copies of it are in memory together while it is made.
-MAX_ENTRIES = 2**22
 
 #: Other names of protocols, with the parameters that they fix.
 ALIASES: dict[str, tuple[str, dict]] = {
@@ -118,11 +117,13 @@ class Numbered(Sequence):
 
 @functools.cache
 def _load() -> None:
-    """Import every file of this package, and note the protocols that they define."""
+    """Import every file of this package, and of rooms that bring protocols, and note what they define."""
     package = importlib.import_module("ldpbayes.protocols")
     for module in pkgutil.walk_packages(package.__path__, "ldpbayes.protocols."):
         if "._" not in module.name:  # those are compiled kernels, loaded where the first large call needs them
             importlib.import_module(module.name)
+    for name in rooms.brought("PROTOCOLS").values():
+        importlib.import_module(name)
     PROTOCOLS.update(_loaded())
 
 
@@ -354,7 +355,7 @@ def make_factor(table, n_categories, where):
     if name in COMBINATORS:
         return _combine(name, settings, n_categories if stated is None else stated)
     size = checks.categories_count(n_categories if stated is None else stated, f"n_categories of {where}")
-    check_entries(size, 1, MAX_ENTRIES)
+    check_entries(size, 1, COMBINED_ENTRIES)
     return make_protocol(name, Numbered(size), settings)
 
 

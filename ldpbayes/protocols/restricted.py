@@ -11,14 +11,8 @@ from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.protocols.base import check_entries
 from ldpbayes.protocols.channel import AbstractMatrix
+from ldpbayes.protocols.constants import LEAST_LEVEL, MARGIN, ROUNDING
 from ldpbayes.protocols.formats import Labels
-
-#: Part of ε by which the level outside the subset stays below its bound: more than all rounding, less than anybody sees.
-MARGIN = 1e-12
-#: Relative error of a chance, and more.
-ROUNDING = 2.0**-48
-#: A level below this outside the subset is none: those categories are not told apart.
-LEAST_LEVEL = 1e-9
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,9 @@ from ldpbayes.arrays import blocks, log_choose
 from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols import bits
 from ldpbayes.protocols.base import AbstractProtocol, PairRates, Supports
+from ldpbayes.protocols.constants import MAX_SETS, SMALL_EPSILON
 from ldpbayes.protocols.crafting import SetCrafting
 from ldpbayes.protocols.formats import Sets
-
-#: Level below which the best share of categories is taken from its series: both errors are some 1e-11 there.
-SMALL_EPSILON = 1e-5
-#: Most reports that are listed.
-MAX_SETS = 2**16
 
 
 @dataclass(frozen=True)

@@ -6,44 +6,42 @@ import numpy as np
 
 from ldpbayes.compiling import compiled
 from ldpbayes.inference._kernels import exp
-
-#: Draws that are computed together, and where their log odds are cut: e^325 and its reciprocal are far from the ends.
-BLOCK, LARGEST = 64, 325.0
+from ldpbayes.regression.constants import DRAWS_TOGETHER, LARGEST_LOGIT
 
 
 @compiled(nogil=True, fastmath={"contract", "nsz"})
 def _shares(near, full, column, index, value, p, u):
-    """Write P of one cell to p (a, BLOCK), from its columns and the log odds of draws; u is room."""
+    """Write P of one cell to p (a, DRAWS_TOGETHER), from its columns and the log odds of draws; u is room."""
     u[:] = 1.0
     for x in range(len(near)):
         here = p[x + 1]
         here[:] = 0.0
         for k in range(full.size):
             by, at = column[k], near[x, full[k]]
-            for s in range(BLOCK):
+            for s in range(DRAWS_TOGETHER):
                 here[s] += by * at[s]
         for k in range(index.size):
             by, at = value[k], near[x, index[k]]
-            for s in range(BLOCK):
+            for s in range(DRAWS_TOGETHER):
                 here[s] += by * at[s]
-        for s in range(BLOCK):
-            here[s] = exp(min(max(here[s], -LARGEST), LARGEST))
+        for s in range(DRAWS_TOGETHER):
+            here[s] = exp(min(max(here[s], -LARGEST_LOGIT), LARGEST_LOGIT))
             u[s] += here[s]
-    for s in range(BLOCK):
+    for s in range(DRAWS_TOGETHER):
         u[s] = 1.0 / u[s]
         p[0, s] = u[s]
     for x in range(1, len(p)):
-        for s in range(BLOCK):
+        for s in range(DRAWS_TOGETHER):
             p[x, s] *= u[s]
 
 
 @compiled(nogil=True, fastmath={"contract", "nsz"})
 def _mixed(entries, p, u):
-    """Write Σ_x entries_x p_x to u (BLOCK,)."""
-    for s in range(BLOCK):
+    """Write Σ_x entries_x p_x to u (DRAWS_TOGETHER,)."""
+    for s in range(DRAWS_TOGETHER):
         u[s] = entries[0] * p[0, s]
     for x in range(1, len(p)):
-        for s in range(BLOCK):
+        for s in range(DRAWS_TOGETHER):
             u[s] += entries[x] * p[x, s]
 
 
@@ -71,12 +69,12 @@ def of_draws(
     least = np.empty(len(table))
     for r in range(len(table)):
         least[r] = math.log(max(table[r].min(), 1e-300))
-    p, u = np.empty((a, BLOCK)), np.empty(BLOCK)
-    product, total = np.empty(BLOCK), np.empty(BLOCK)
-    near = np.zeros((free, coefficients.shape[1], BLOCK))
-    summed = np.zeros((a, BLOCK))
-    for first in range(0, size, BLOCK):
-        width, reached = min(BLOCK, size - first), 0.0
+    p, u = np.empty((a, DRAWS_TOGETHER)), np.empty(DRAWS_TOGETHER)
+    product, total = np.empty(DRAWS_TOGETHER), np.empty(DRAWS_TOGETHER)
+    near = np.zeros((free, coefficients.shape[1], DRAWS_TOGETHER))
+    summed = np.zeros((a, DRAWS_TOGETHER))
+    for first in range(0, size, DRAWS_TOGETHER):
+        width, reached = min(DRAWS_TOGETHER, size - first), 0.0
         for x in range(free):
             for k in range(near.shape[1]):
                 for s in range(width):
@@ -89,7 +87,7 @@ def of_draws(
             _shares(near, full, dense[:, c], index[cell], value[cell], p, u)
             many = sizes[c]
             for x in range(a):
-                for s in range(BLOCK):
+                for s in range(DRAWS_TOGETHER):
                     summed[x, s] += many * p[x, s]
             for e in range(entry_starts[c], entry_starts[c + 1]):
                 r, w = row[e], weight[e]
@@ -98,13 +96,13 @@ def of_draws(
                     reached += least[r]
                     if reached < -600.0:
                         reached = least[r]
-                        for s in range(BLOCK):
+                        for s in range(DRAWS_TOGETHER):
                             total[s] += math.log(product[s])
                         product[:] = 1.0
-                    for s in range(BLOCK):
+                    for s in range(DRAWS_TOGETHER):
                         product[s] *= u[s]
                 else:
-                    for s in range(BLOCK):
+                    for s in range(DRAWS_TOGETHER):
                         total[s] += w * math.log(u[s])
                 if tallied:
                     for x in range(a):

@@ -12,10 +12,7 @@ from ldpbayes.arrays import blocks
 from ldpbayes.errors import ArgumentError
 from ldpbayes.priors.base import Law, NormalLaw, softmax
 from ldpbayes.priors.regression import SCALE, Regression, moments_of
-from ldpbayes.regression.target import BLOCK
-
-#: Smaller shares have the logarithm of this.
-LEAST = 1e-300
+from ldpbayes.regression.constants import LEAST, NUMBERS_IN_CACHE
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +94,7 @@ class Beside(Regression):
     def in_blocks(self, z: np.ndarray, each: Any, shape: tuple[int, ...]) -> np.ndarray:
         """Return what a function makes of (people of each cell and category, values), (k, *shape), in blocks of draws."""
         out, sizes = np.empty((len(z), *shape)), np.asarray(self.sizes)
-        for part in blocks(len(z), len(self.owners) * len(self.design), BLOCK):
+        for part in blocks(len(z), len(self.owners) * len(self.design), NUMBERS_IN_CACHE):
             values = self.values(z[part])
             out[part] = each(sizes[:, None] * softmax(self.eta(values, np)), values)
         return out

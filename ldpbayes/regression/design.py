@@ -13,14 +13,11 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
+from ldpbayes.regression.constants import MAX_COLUMNS, MAX_ENTRIES, MAX_NUMBER
 from ldpbayes.regression.formula import Apply, Column, Formula, Literal, Node, Term
 from ldpbayes.regression.functions import FACTOR, LEVELS, TABLE
 from ldpbayes.regression.table import distinct_rows
 
-#: Designs with more entries or columns are refused: they, or the Hessian, would not fit in memory several times over.
-MAX_ENTRIES, MAX_COLUMNS = 2**27, 4_000
-#: Numbers that are larger, or all smaller than its inverse, are refused: their squares leave double precision.
-MAX_NUMBER = 1e100
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.IGNORECASE)
 #: Kinds of variables by the kind of their array.
 _KINDS = {"b": "truth", "i": "whole", "u": "whole", "f": "number"}

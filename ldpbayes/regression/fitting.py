@@ -19,7 +19,8 @@ from ldpbayes.inference.scaling import Scaled
 from ldpbayes.inference.structure import roots
 from ldpbayes.inference.verdict import ACCEPTED, refused
 from ldpbayes.inference.weighted import most_error, weighted
-from ldpbayes.posteriors.base import Sample, Watch
+from ldpbayes.posteriors.outcome import Outcome
+from ldpbayes.posteriors.watch import Watch
 from ldpbayes.priors.regression import BETWEEN, INTERCEPT, SCALE, Effects, Monotone, Regression, moments_of, walk_root
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.designs import ListExperiment
@@ -29,12 +30,13 @@ from ldpbayes.regression.formula import Formula
 from ldpbayes.regression.reports import Asked, Reports, read_reports, reports_of_cells
 from ldpbayes.regression.table import clean, to_pandas
 from ldpbayes.regression.target import Target
+from ldpbayes.result.facts import state
 from ldpbayes.road.request import Request
 
 if TYPE_CHECKING:
     from ldpbayes.result import Result
 
-METHODS = ("auto", "laplace", "hmc", "nuts", "mle")
+METHODS = ("auto", "weighted", "hmc", "nuts", "mle")
 #: More unknowns than this go to NUTS at once.
 MAX_UNKNOWNS = 400
 #: Draws of which the expected frequencies are averaged.
@@ -86,7 +88,7 @@ def regress(
     formula: str,
     protocol: Protocols = None,
     *,
-    method: Literal["auto", "laplace", "hmc", "nuts"] = "auto",
+    method: Literal["auto", "weighted", "hmc", "nuts"] = "auto",
     **settings: Unpack[Settings],
 ) -> "Result": ...
 
@@ -156,7 +158,7 @@ def regress(
         and π for the intercept; a mapping names terms, factors of effects and walks (their half-normal scale: by default 1
         for the log odds of one sd of the column that varies) and monotone effects, whose change has the scale of a column
         with equal steps. Maximum likelihood has none.
-    method : {"auto", "laplace", "hmc", "nuts", "mle"}
+    method : {"auto", "weighted", "hmc", "nuts", "mle"}
         ``auto`` weighs draws about the mode, takes Hamiltonian Monte Carlo where their weights cannot be trusted, and NUTS
         where its trajectories do not hold; ``mle`` is maximum likelihood.
     draws, chains, random_seed, ci_prob, progressbar : as in fit
@@ -233,7 +235,7 @@ def regress(
     given |= {} if protocol is None else {"protocol": _protocols(reports.pooled)}
     settings = json.loads(tree.attrs["settings"]) | {name: value for name, value in given.items() if value is not None}
     tree.attrs["settings"] = json.dumps(settings, sort_keys=True, default=lambda value: np.asarray(value).tolist())
-    tree.attrs |= facts | ({"left_out": left_out} if left_out else {})
+    state(tree, facts | ({"left_out": left_out} if left_out else {}))
     return tree
 
 
@@ -566,7 +568,7 @@ def _posterior(model, request, watch):
             DiagnosticWarning,
         )
     _warn_of_levels(model)
-    chains_alone = method in ("hmc", "nuts") or (method != "laplace" and model.prior.n_unknowns > MAX_UNKNOWNS)
+    chains_alone = method in ("hmc", "nuts") or (method != "weighted" and model.prior.n_unknowns > MAX_UNKNOWNS)
     if chains_alone and model.prior.disjoint() is not None and not model.reports.weighted:
         # Chains look for their middle by groups; the Hessian of all of them together takes long.
         mode = (maximum.starting_point(model.target),)
@@ -581,10 +583,10 @@ def _posterior(model, request, watch):
         )
         model = model.scaled(effect.respondents / (model.reports.count @ model.reports.weight))
         mode = maximum.climb(model.target, watch)
-    if method == "laplace" and model.prior.n_unknowns > MAX_UNKNOWNS:
-        raise InfeasibleError(f"The method laplace takes at most {MAX_UNKNOWNS} unknowns, got {model.prior.n_unknowns}.")
-    steps = {} if chains_alone else {"laplace": lambda: _about_the_mode(model, mode, request, rng, watch)}
-    if method != "laplace":
+    if method == "weighted" and model.prior.n_unknowns > MAX_UNKNOWNS:
+        raise InfeasibleError(f"The method weighted takes at most {MAX_UNKNOWNS} unknowns, got {model.prior.n_unknowns}.")
+    steps = {} if chains_alone else {"weighted": lambda: _about_the_mode(model, mode, request, rng, watch)}
+    if method != "weighted":
         steps["chains"] = lambda: _by_chains(model, mode[0], request, watch)
     outcome = hand_over(in_order(steps), lambda sample: sample.verdict.problem)
     sample = outcome.answer
@@ -594,7 +596,7 @@ def _posterior(model, request, watch):
         if model.linearized:
             sample = _stretched(model, sample, _design_effect(model, mode[0]))
     tree = _tree(model, sample, request, facts)
-    if sample.verdict.problem and method == "laplace":
+    if sample.verdict.problem and method == "weighted":
         raise ConvergenceError(f"The weights of the draws cannot be trusted: {sample.verdict.problem}.", tree)
     if not tree.attrs["converged"]:
         warn(tree.attrs["outcome"], DiagnosticWarning)
@@ -617,14 +619,14 @@ def _warn_of_levels(model):
 
 
 def _about_the_mode(model, mode, request, rng, watch):
-    """Return the Sample of a multivariate t about the mode, weighted by the posterior density and resampled."""
+    """Return the Outcome of a multivariate t about the mode, weighted by the posterior density and resampled."""
     drawn = weighted(model.target, request.draws * request.chains, rng, watch, mode, request.ci_prob)
     people = drawn.values / drawn.values.sum(axis=1, keepdims=True)
-    sample = Sample.of_weights(drawn, model.prior, people, (request.chains, request.draws), rng)
+    sample = Outcome.of_weights(drawn, model.prior, people, (request.chains, request.draws), rng)
     entries = sample.known_at(request.ci_prob)
     worth = min(float(np.min(values["ess_bulk"], where=values["mcse"] > 0, initial=np.inf)) for values in entries.values())
     facts = {
-        "method": "laplace",
+        "method": "weighted",
         "reason": "Weighted draws about the mode of all coefficients; their k-hat says whether to trust them.",
         "weights_effective": drawn.found.effective_sample,
         "interval_error": drawn.end_error,
@@ -633,7 +635,7 @@ def _about_the_mode(model, mode, request, rng, watch):
 
 
 def _by_chains(model, mode, request, watch):
-    """Return the Sample of Hamiltonian Monte Carlo or the No-U-Turn sampler: of chains that went on, every so many draws."""
+    """Return the Outcome of Hamiltonian Monte Carlo or the No-U-Turn sampler: thinned draws of chains that went on."""
     from ldpbayes.inference import diagnostics
 
     rng, prob, values = np.random.default_rng(request.random_seed), request.ci_prob, model.prior.coefficients
@@ -650,7 +652,7 @@ def _by_chains(model, mode, request, watch):
         for key, (_, x) in (named.items() if step > 1 else ())
     }
     kept = {key: (dims, x[:, step - 1 :: step]) for key, (dims, x) in named.items()}
-    return Sample(
+    return Outcome(
         kept.pop("distribution")[1],
         independent=False,
         verdict=refused(trouble) if trouble else ACCEPTED.with_ends(error, allowed),
@@ -667,7 +669,7 @@ def _by_chains(model, mode, request, watch):
 
 
 def _stretched(model, sample, effect):
-    """Return the Sample with the linearized covariance G⁻¹(V + 1)G⁻¹, where that of its likelihood is G⁻¹ = (V₀ + 1)⁻¹.
+    """Return the Outcome with the linearized covariance G⁻¹(V + 1)G⁻¹, where that of its likelihood is G⁻¹ = (V₀ + 1)⁻¹.
 
     1 is the curvature of the prior. The draws move by the map between the two normal laws that moves them least.
     """
@@ -722,12 +724,26 @@ def _tree(model, sample, request, facts):
         "reference": prior.categories[prior.reference],
         "weighted": int(reports.weighted),
     }
-    attrs |= sample.diagnostics(interrupted).to_attrs() | facts
+    summary = diagnostics.summarize(
+        draws,
+        sample.diagnostics(interrupted),
+        request.ci_prob,
+        stats=sample.stats,
+        facts=facts,
+        known=sample.known,
+        joint=True,
+    )
     tree = build(
-        model, prior.describe(), method=facts["method"], settings=settings, draws=draws, stats=sample.stats, attrs=attrs
+        model,
+        prior.describe(),
+        method=facts["method"],
+        settings=settings,
+        draws=draws,
+        stats=sample.stats,
+        attrs=attrs | facts,
+        summary=summary,
     )
     tree["design"] = xr.DataTree(_patterns(model))
-    diagnostics.summarize(tree, request.ci_prob, known=sample.known)
     _add_frequency(tree, model, sample)
     tree.attrs["prior_decides"] = _undecided(model, sample.unknowns.reshape(-1, prior.n_unknowns), request.ci_prob)
     validate(tree)

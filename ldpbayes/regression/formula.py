@@ -24,12 +24,9 @@ from functools import partial
 from typing import Any, ClassVar
 
 from ldpbayes.errors import ArgumentError, listed, shown
+from ldpbayes.regression.constants import MAX_DEPTH, MAX_HEIGHT, MAX_LENGTH, MAX_ORDER, MAX_TERMS
 from ldpbayes.regression.functions import CODINGS, FUNCTIONS, LEVELS, NAMES, NUMBER
 
-#: Longest formula, most terms after all products, and most factors of an interaction.
-MAX_LENGTH, MAX_TERMS, MAX_ORDER = 20_000, 2_000, 6
-#: Most parentheses inside each other, and most signs and functions above a column: what recursion can follow.
-MAX_DEPTH, MAX_HEIGHT = 40, 200
 _COMPARISONS = ("==", "!=", "<=", ">=", "<", ">")
 _TOKENS = re.compile(
     r"(?P<space>\s+)"

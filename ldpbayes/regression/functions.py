@@ -8,9 +8,8 @@ import numpy as np
 from numpy.polynomial.legendre import legvander
 
 from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.regression.constants import MAX_BASIS, MAX_DEGREE
 
-#: Largest degree of polynomials and splines, and most columns of a spline.
-MAX_DEGREE, MAX_BASIS = 20, 200
 NUMBER, COLUMNS, FACTOR, LEVELS = "number", "columns", "factor", "levels"
 #: Options of C(): how the levels become columns.
 CODINGS = ("Treatment", "Sum")

@@ -16,13 +16,12 @@ from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.channel import YES_NO
 from ldpbayes.protocols.designs import ListExperiment
 from ldpbayes.regression.beside import Beside, checked_intercept
+from ldpbayes.regression.constants import FAR
 
 #: Values of the column that says how a row was asked, where a ListExperiment is given as the protocol.
 ASKED = {"0": "control", "1": "treatment"}
 #: By how much d moves the logits of those without and with the trait, in units of the prior sd of a: N(0, 1) apart.
 HALF = np.array([[-0.5], [0.5]]) / INTERCEPT
-#: Logits of numbers of items are cut off here, far beyond what reports say.
-FAR = 300.0
 
 
 def channels_of(protocol: Any, labels: Sequence[str] | None, report: Any = None) -> tuple[Any, Sequence[str] | None]:

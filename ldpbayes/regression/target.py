@@ -8,14 +8,13 @@ import numpy as np
 
 from ldpbayes.inference import target
 from ldpbayes.inference.structure import Arrow
-from ldpbayes.inference.verdict import MAX_END_ERROR
+from ldpbayes.inference.verdict import LIMITS
 from ldpbayes.priors.regression import Regression
+from ldpbayes.regression.constants import NUMBERS_IN_CACHE
 from ldpbayes.regression.reports import Entries
 
 #: Draws between two looks at whether to stop, and evaluations (cells × draws × categories) beyond which progress is shown.
 TOGETHER, WATCHED = 512, 5e8
-#: Numbers that a block of draws × entries holds where nothing is compiled: few enough to stay near the processor.
-BLOCK = 2**18
 #: Axes along which log odds of so many cells move belong to those that are looked along.
 MOST_CELLS = 12
 
@@ -27,7 +26,7 @@ class Target(target.Target):
     prior: Regression
     reports: Entries
     defended: ClassVar[bool] = True
-    end_errors: ClassVar[tuple[float, float, float]] = 0.025, 0.04, MAX_END_ERROR  # two and a half times .04 away
+    end_errors: ClassVar[tuple[float, float, float]] = 0.025, 0.04, LIMITS.end_error  # two and a half times .04 away
     most_drawn: ClassVar[int] = 2**17
     before_nuts: ClassVar[bool] = False
 
@@ -88,7 +87,7 @@ class Target(target.Target):
         value, shares, expected = np.full(size, e.constant), np.empty((size, a)), np.zeros((size, a))
         step, some = TOGETHER, self._compiled
         if self.kernel is None:
-            step, some = max(BLOCK // (e.n_categories * (e.cell.size + e.n_cells)), 1), self._by_row
+            step, some = max(NUMBERS_IN_CACHE // (e.n_categories * (e.cell.size + e.n_cells)), 1), self._by_row
         blocks = range(0, size, step)
         if watch is not None and e.n_cells * size * a > WATCHED:
             blocks = watch.track(blocks, "Likelihood of the draws", len(blocks))

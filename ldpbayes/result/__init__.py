@@ -4,14 +4,16 @@ Groups: ``posterior`` (distribution, frequency, derived quantities and hyperpara
 what a prior learns has the attribute ``of`` "prior" and stands in the summary under ``parameter_…``), ``exact``
 (moments, interval ends and log-evidence known without draws), ``estimate`` (point estimates and standard errors),
 ``confidence`` (confidence intervals, which hold for every distribution),
-``summary`` (what is printed), ``observed_data``, ``constant_data`` and ``sample_stats``.
+``summary`` (what is printed), ``observed_data``, ``constant_data`` and ``sample_stats``. Its attrs are what a reader asks
+first; all other facts are those of the group ``details``, and ``facts_of`` reads a fact wherever it stands.
 """
 
 from ldpbayes.result.attaching import add_log_likelihood, attach
 from ldpbayes.result.beside import add_confidence, add_estimates
 from ldpbayes.result.building import EXACT, build
-from ldpbayes.result.cells import of_parts, select, stack
+from ldpbayes.result.cells import of_answers, select, stack
 from ldpbayes.result.compliers import extended_draws
+from ldpbayes.result.facts import facts_of
 from ldpbayes.result.frame import Result
 from ldpbayes.result.saving import load
 from ldpbayes.result.validation import validate
@@ -25,8 +27,9 @@ __all__ = [
     "attach",
     "build",
     "extended_draws",
+    "facts_of",
     "load",
-    "of_parts",
+    "of_answers",
     "select",
     "stack",
     "validate",

@@ -7,16 +7,15 @@ from ldpbayes import checks
 from ldpbayes.collections import Cells, Collection, as_data
 from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
-from ldpbayes.result.building import of_draws
+from ldpbayes.inference.diagnostics import Diagnostics, summarize
+from ldpbayes.posteriors.completion import of_draws
+from ldpbayes.result.building import build
 from ldpbayes.result.compliers import extended_draws
+from ldpbayes.result.constants import DRAWS_TOGETHER, FLAT
+from ldpbayes.result.facts import facts_of
 from ldpbayes.result.frame import Result
 from ldpbayes.result.regressions import of_regression, too_many
 from ldpbayes.result.validation import TARGETS, need_draws, need_result, validate
-
-#: A log-likelihood that varies by less than this over the draws does not depend on P.
-FLAT = 1e-10
-#: Draws whose log-likelihood is computed together.
-BLOCK = 500
 
 #: What models call P.
 _USUAL = ("p", "P", "distribution")
@@ -90,19 +89,19 @@ def attach(
     others, coords = _others(trace, data, var_name)
     settings = {"var_name": var_name, "random_seed": random_seed, "ci_prob": ci_prob}
     reason = "Sampled with a model of the caller's own."
-    tree = of_draws(
+    drawn, labels, mean, how = of_draws(data, draws, others, np.random.default_rng(random_seed))
+    diagnostics, stats = Diagnostics(), _statistics(trace)
+    exact = {} if mean is None else {"frequency_mean": mean}
+    tree = build(
         data,
         prior,
-        draws,
         method="attached",
         settings=settings,
-        others=others,
-        ci_prob=ci_prob,
-        rng=np.random.default_rng(random_seed),
-        owners=data.owners,
-        coords=coords,
-        stats=_statistics(trace),
-        attrs={"random_seed": random_seed, "reason": reason, "sampling": "mcmc", "interrupted": 0} | _doubts(data),
+        draws=drawn,
+        coords=coords | labels,
+        stats=stats,
+        attrs={"random_seed": random_seed, "reason": reason, "frequency_draws": how} | _doubts(data),
+        summary=summarize(drawn, diagnostics, ci_prob, exact=exact, stats=stats),
     )
     _copy_groups(trace, tree, var_name)
     size = draws.shape[0] * draws.shape[1]
@@ -165,7 +164,7 @@ def add_log_likelihood(result: xr.DataTree, data: Collection | Cells | None = No
     out, which those of ``pm.compute_log_likelihood`` hold where counts are observed: compare like with like.
     """
     need_result(result)
-    if "regression" in result.attrs:
+    if "regression" in facts_of(result):
         array, dim, coords = of_regression(result, by)
     else:
         need_draws(result)
@@ -310,6 +309,6 @@ def _statistics(trace):
 
 def _log_likelihood(likelihood, draws):
     """Return log P(Y | p) of each draw, a block of draws at a time."""
-    starts = range(0, len(draws), BLOCK)
-    blocks = [likelihood.log_likelihood(np.ascontiguousarray(draws[start : start + BLOCK].T)) for start in starts]
+    starts = range(0, len(draws), DRAWS_TOGETHER)
+    blocks = [likelihood.log_likelihood(np.ascontiguousarray(draws[start : start + DRAWS_TOGETHER].T)) for start in starts]
     return np.concatenate(blocks)

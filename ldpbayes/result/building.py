@@ -8,16 +8,15 @@ import numpy as np
 import xarray as xr
 
 from ldpbayes.collections.data import mechanisms
-from ldpbayes.collections.noncompliance import collapse
 from ldpbayes.errors import ArgumentError
-from ldpbayes.inference.diagnostics import summarize
+from ldpbayes.inference.diagnostics import Summary
 from ldpbayes.inference.ends import LEVELS
-from ldpbayes.priors.dirichlet import evidence_error
+from ldpbayes.posteriors.answer import Answer
+from ldpbayes.result.facts import DETAILS, state
 from ldpbayes.result.frame import Result
-from ldpbayes.result.validation import TARGETS, validate
+from ldpbayes.result.summary import write_summary
+from ldpbayes.result.validation import validate
 
-#: Draws of F that would take more operations than this in all are replaced by its mean.
-MOST = 6e10
 #: The dimension of a prior's settings that are over the longer alphabet, with respondents who ignore the device.
 LATENT = "latent_category"
 #: Variables of the group ``exact`` and their dims for one collection; of cells, the dim ``cell`` comes first.
@@ -52,8 +51,9 @@ def build(
     facts: Mapping[str, np.ndarray] | None = None,
     attrs: Mapping[str, Any] | None = None,
     observed: bool = True,
+    summary: Summary | None = None,
 ) -> Result:
-    """Return the Result of a posterior, not yet summarized.
+    """Return the Result of a posterior.
 
     Parameters
     ----------
@@ -78,6 +78,8 @@ def build(
         Further facts: diagnostics of the method, outcome sentences.
     observed : bool
         Whether the result holds the reports.
+    summary : Summary, optional
+        Of the draws, whose diagnostics become facts.
     """
     labels = {**data.coords(), **(coords or {})}
     shape = next((np.shape(values)[:2] for _, values, *_ in draws.values()), None)
@@ -101,8 +103,9 @@ def build(
     groups["constant_data"] = _group(given, labels, whole=len(data.dims) > 1)
     if facts:
         groups["cells"] = _group({name: (("cell",), values) for name, values in facts.items()}, labels)
+    groups[DETAILS] = xr.DataTree(xr.Dataset())
     tree = Result(children=groups)  # at once: every group that is added later has all of them checked again
-    tree.attrs |= {
+    said = {
         "collection": data.id,
         "title": data.title,
         "n_reports": data.n_reports,
@@ -114,79 +117,38 @@ def build(
         "caveat": data.caveat(),
         "device": data.device(),
         "mechanisms": mechanisms(data.channels()),
+        **({} if summary is None else summary.diagnostics.to_attrs()),
         **(attrs or {}),
     }
-    alpha = None if isinstance(prior, str) else prior.concentrations()
-    if alpha is not None and np.ndim((exact or {}).get("log_evidence", [])) == 0:
-        tree.attrs["log_evidence_error"] = max(tree.attrs.get("log_evidence_error", 0.0), evidence_error(alpha))
+    state(tree, said)
+    if summary is not None:
+        write_summary(tree, summary)
     validate(tree)
     return tree
 
 
-def of_draws(
-    data: Any,
-    prior: Any,
-    draws: np.ndarray,
-    *,
-    method: str,
-    settings: Mapping[str, Any],
-    others: Mapping[str, tuple],
-    ci_prob: float,
-    rng: np.random.Generator,
-    known: Mapping[str, Mapping[str, np.ndarray]] | None = None,
-    drawn: tuple | None = None,
-    owners: tuple[int | None, ...] = (),
-    **more: Any,
-) -> Result:
-    """Return the summarized Result of draws of P, with the draws of F that go with them.
+def of_answer(answer: Answer, **facts: Any) -> Result:
+    """Return the Result of a finished run.
 
     Parameters
     ----------
-    data, prior, method, settings : as in build
-    draws : (chains, draws, [cells,] a) array
-        Of P, or of p′.
-    others : mapping of name to (dims, array) or (dims, array, attrs)
-        Other variables of the group ``posterior``, dims after chain and draw.
-    ci_prob : float
-    rng : numpy.random.Generator
-    known : mapping of str to mapping, optional
-        Entries of the summary of variables that are known better, or already; see diagnostics.summarize.
-    drawn : tuple, optional
-        What ``frequencies`` returned for these draws.
-    owners : tuple, optional
-        Of the last categories where the result is about the answers alone, as in ``noncompliance.collapse``.
-    **more
-        coords, exact, stats, facts and attrs of build.
+    answer : Answer
+    **facts
+        What else the result says, such as the reason for its method.
     """
-    allocated, mean, how = drawn or frequencies(data, draws, rng)
-    derived = {item.name: (data.dims[:-1], item.evaluate(draws, data.categories)) for item in data.derived}
-    if owners:
-        draws, allocated = collapse(draws, owners), None if allocated is None else collapse(allocated, owners)
-        mean = None  # of F alone: that of the compliers is no function of it
-        known = {name: values for name, values in (known or {}).items() if name not in TARGETS}
-        more["coords"] = {**more.get("coords", {}), "category": list(data.answers)}
-    variables = {"distribution": (data.dims, draws)} | ({} if allocated is None else {"frequency": (data.dims, allocated)})
-    variables |= derived
-    variables |= {name: values for name, values in others.items() if name not in variables}
-    attrs = {"frequency_draws": how} | dict(more.pop("attrs", {}))
-    tree = build(data, prior, method=method, settings=settings, draws=variables, attrs=attrs, **more)
-    summarize(tree, ci_prob, known=known)
-    if allocated is None and mean is not None:  # the summary has nan for all else
-        summary = tree["summary"].to_dataset()
-        summary["mean"].loc[{"target": "frequency"}] = mean
-        tree["summary"] = xr.DataTree(summary)
-    return tree
-
-
-def frequencies(data: Any, draws: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray | None, np.ndarray | None, str]:
-    """Return (draws of F or None, its mean, how): by allocation where every cell allows it."""
-    samplers, n = [form.sampler() for form in data.likelihoods], draws.shape[0] * draws.shape[1]
-    cells = draws.reshape(n, len(samplers), -1)
-    if None not in samplers and n * sum(sampler.work for sampler in samplers) <= MOST:
-        shares = np.stack([s.allocate_each(cells[:, c], rng) / s.n_reports for c, s in enumerate(samplers)], axis=1)
-        return shares.reshape(draws.shape), None, "allocated"
-    mean = np.stack([form.tally_means(cells[:, c]).mean(axis=0) / form.n_reports for c, form in enumerate(data.likelihoods)])
-    return None, mean.reshape(draws.shape[2:]), "mean only"
+    posterior = answer.posterior
+    return build(
+        answer.problem.data,
+        answer.problem.prior,
+        method=answer.method.name,
+        settings=answer.settings,
+        draws=posterior.draws,
+        coords=posterior.coords,
+        exact=posterior.exact,
+        stats=posterior.stats,
+        attrs=answer.facts | facts,
+        summary=answer.summary,
+    )
 
 
 def constants(data: Any, prior: Any) -> dict[str, tuple]:

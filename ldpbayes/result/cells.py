@@ -2,7 +2,8 @@
 
 import numbers
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -14,17 +15,18 @@ from ldpbayes.collections.cells import FACTS
 from ldpbayes.collections.data import LEFT_OUT
 from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, listed, shown
-from ldpbayes.inference.diagnostics import entries_of, summarize
+from ldpbayes.inference.diagnostics import Diagnostics, entries_of, summarize
+from ldpbayes.inference.diagnostics import of_cells as of_cells_together
 from ldpbayes.inference.ends import numerical_error
+from ldpbayes.posteriors.answer import Answer
 from ldpbayes.result.building import build
+from ldpbayes.result.constants import MAX_COVARIANCES
+from ldpbayes.result.facts import DETAILS, facts_of, state
 from ldpbayes.result.frame import Result
 from ldpbayes.result.validation import NO_DRAWS, TARGETS, need_result
 
-#: Covariance matrices of all cells with more entries than this are left out.
-MAX_COVARIANCES = 10**7
 
-
-def facts_of(count: int, **known) -> dict[str, np.ndarray]:
+def facts_of_cells(count: int, **known) -> dict[str, np.ndarray]:
     """Return the FACTS of so many cells, blank where they are not known; a scalar is that of every cell."""
     return {
         name: np.array(np.broadcast_to(np.asarray(known.get(name, blank), _kind(blank)), count))
@@ -43,7 +45,7 @@ def of_cells(
     attrs: dict,
     **more: Any,
 ) -> Result:
-    """Return the result of cells with posteriors of their own, not yet summarized.
+    """Return the result of cells with posteriors of their own.
 
     Parameters
     ----------
@@ -51,105 +53,92 @@ def of_cells(
     prior : AbstractPrior
         Of each cell.
     facts : dict of (cells,) arrays
-        From facts_of: what they say of the cells is said of the result.
+        From facts_of_cells: what they say of the cells is said of the result.
     settings : dict
         How all cells were fitted.
     draws, exact, attrs, **more
         As in build.
     """
     methods = Counter(facts["method"].tolist())
-    bad = np.flatnonzero(facts["converged"] == 0)
-    outcome = f"All {len(cells)} cells were accepted." if len(cells) > 1 else "The only cell was accepted."
-    if bad.size:
-        named = listed([cells.labels[k] for k in bad])
-        outcome = f"Do not trust the cells {named} yet: the first of them says {facts['problems'][bad[0]]}"
     how = set(facts["frequency_draws"].tolist())
     shared = {
         "n_cells": len(cells),
         "by": ", ".join(cells.by),
         "prior": f"{prior.describe()}, independent in every cell",
         "random_seed": settings["random_seed"],
-        "converged": int(not bad.size),
-        "interrupted": int(facts["interrupted"].any()),
-        "problems": outcome if bad.size else "",
-        "outcome": outcome,
         "frequency_draws": how.pop() if len(how) == 1 else "several",
     }
     if draws and "frequency" not in draws:
         shared["frequency_draws"] = LEFT_OUT  # draws that some cell lacks are those of none
     if cells.laws:
         shared |= words_of(cells).of_each()
-    for name, worst in (("effective_draws", np.min), ("worst_r_hat", np.max), ("least_ess", np.min)):
-        if (values := facts[name][~np.isnan(facts[name])]).size:
-            shared[name] = float(worst(values))
-    if attrs["sampling"] == "mcmc":
-        shared["divergences"] = int(facts["divergences"].sum())
     method = next(iter(methods)) if len(methods) == 1 else "several"
     arguments = {"settings": settings, "draws": draws, "exact": exact, "facts": facts, "attrs": shared | attrs}
     return build(cells, prior, method=method, **arguments, **more)
 
 
-def of_parts(
+def of_answers(
     cells: Cells,
     prior: Any,
-    parts: Sequence[Any],
+    answers: Sequence[tuple[Answer, str]],
     settings: dict,
     attrs: dict | None = None,
-    shared: Mapping[str, np.ndarray] | None = None,
 ) -> Result:
-    """Return the summarized result of cells whose draws are independent.
+    """Return the result of cells whose draws are independent.
 
     Parameters
     ----------
     cells : Cells
     prior : AbstractPrior
         Of each cell.
-    parts : sequence of posteriors.base.Parts
-        Of each cell, with its ``method`` and ``reason`` among the attrs; their draws are used up.
+    answers : sequence of (Answer, str)
+        Of each cell, and why its method; their draws are used up.
     settings : dict
         How all cells were fitted.
     attrs : dict, optional
-        Further facts.
-    shared : mapping of name to (chains, draws) array, optional
-        Hyperparameters that all cells share.
+        Further facts, which all cells share, as they do the unknowns of the prior.
     """
-    first, count, ci_prob = parts[0], len(parts), settings["ci_prob"]
-    cut = [slice(min(part.draws["distribution"].shape[axis] for part in parts)) for axis in (0, 1)]
-    names = [name for name in first.draws if all(name in part.draws for part in parts)]
-    effective = {name: _stacked([_worth(part, name) for part in parts]) for name in names}
+    each, ci_prob = [answer.posterior for answer, _ in answers], settings["ci_prob"]
+    first, count, attrs = each[0], len(each), attrs or {}
+    cut = [slice(min(one.length[axis] for one in each)) for axis in (0, 1)]
+    unknown = [name for name, (_, _, *about) in first.draws.items() if about]
+    names = [name for name in first.draws if name not in unknown and all(name in one.draws for one in each)]
+    effective = {name: _stacked([_worth(one, name) for one in each]) for name in names}
     summaries = {}
-    if any(part.exact.keys() != first.exact.keys() for part in parts):
-        summaries = {name: _entries([_summary(part, name, ci_prob) for part in parts]) for name in names if name in TARGETS}
-    exact = {name: _stacked([part.exact[name] for part in parts]) for name in first.exact if _alike(parts, name)}
-    facts = facts_of(count, **{name: [part.attrs.get(name, blank) for part in parts] for name, blank in FACTS.items()})
-    facts["log_evidence"] = np.array(
-        [part.exact.get("log_evidence", facts["log_evidence"][k]) for k, part in enumerate(parts)]
-    )
+    if any(one.exact.keys() != first.exact.keys() for one in each):
+        summaries = {name: _entries([_summary(one, name, ci_prob) for one in each]) for name in names if name in TARGETS}
+    exact = {name: _stacked([one.exact[name] for one in each]) for name in first.exact if _alike(each, name)}
+    said = [answer.facts | {"reason": reason} for answer, reason in answers]
+    facts = facts_of_cells(count, **{name: [one.get(name, blank) for one in said] for name, blank in FACTS.items()})
+    facts["log_evidence"] = np.array([one.exact.get("log_evidence", facts["log_evidence"][k]) for k, one in enumerate(each)])
+    diagnostics = of_cells_together(cells.labels, [answer.diagnostics for answer, _ in answers])
     draws: dict[str, tuple] = {}
     for name in names:
         dims = ("cell", "category") if name in TARGETS else ("cell",)
-        draws[name] = dims, _side_by_side([part.draws.pop(name)[*cut] for part in parts])
-    draws |= {name: ((), values[*cut], {"of": "prior"}) for name, values in (shared or {}).items()}
-    about = {"reason": _kinds(facts), "sampling": "independent", **cells.stated, **(attrs or {})}
-    tree = of_cells(cells, prior, facts, settings, draws=draws, exact=exact, attrs=about)
-    verdict = {name: tree.attrs[name] for name in ("converged", "interrupted", "problems", "outcome")}
-    summarize(tree, ci_prob, effective, summaries)
-    tree.attrs |= verdict
-    return tree
+        draws[name] = dims, _side_by_side([one.draws.pop(name)[1][*cut] for one in each])
+    draws |= {name: ((), first.draws[name][1][*cut], {"of": "prior"}) for name in unknown}
+    about = {"reason": _kinds(facts), **cells.stated, **attrs}
+    worth = diagnostics.effective_draws
+    whole = Diagnostics("independent", worth)
+    summary = summarize(draws, whole, ci_prob, exact=exact, facts=attrs, effective=effective, known=summaries)
+    summary = replace(summary, diagnostics=diagnostics)
+    return of_cells(cells, prior, facts, settings, draws=draws, exact=exact, attrs=about, summary=summary)
 
 
-def _worth(part, name):
+def _worth(posterior, name):
     """Return how many independent draws those of a variable of one cell are worth, of the shape of one draw."""
-    values = part.draws[name]
-    worth = (part.effective or {}).get(name, part.attrs.get("effective_draws", values.shape[0] * values.shape[1]))
+    values = posterior.draws[name][1]
+    drawn = posterior.diagnostics.effective_draws
+    worth = (posterior.effective or {}).get(name, values.shape[0] * values.shape[1] if drawn is None else drawn)
     worth = np.asarray(worth, dtype=float)
     return np.broadcast_to(worth if worth.size > 1 else worth.reshape(()), values.shape[2:])
 
 
-def _summary(part, name, ci_prob):
+def _summary(posterior, name, ci_prob):
     """Return the summary entries of P or F of one cell."""
-    off = numerical_error(part.attrs, ci_prob)
-    return entries_of(part.draws[name], part.exact, name, ci_prob, True, _worth(part, name), off=off)
+    off = numerical_error(posterior.facts, ci_prob)
+    worth = _worth(posterior, name)
+    return entries_of(posterior.draws[name][1], posterior.exact, name, ci_prob, True, worth, off=off)
 
 
 def _entries(summaries):
@@ -161,10 +150,10 @@ def _stacked(arrays):
     return np.stack([np.asarray(array) for array in arrays])
 
 
-def _alike(parts, name):
+def _alike(each, name):
     """Return whether all cells have an entry of ``exact``, of one size, and it is not too large."""
-    sizes = {np.shape(part.exact[name]) if name in part.exact else None for part in parts}
-    return len(sizes) == 1 and not (name == "distribution_cov" and len(parts) * np.prod(sizes.pop()) > MAX_COVARIANCES)
+    sizes = {np.shape(one.exact[name]) if name in one.exact else None for one in each}
+    return len(sizes) == 1 and not (name == "distribution_cov" and len(each) * np.prod(sizes.pop()) > MAX_COVARIANCES)
 
 
 def _side_by_side(arrays):
@@ -206,12 +195,14 @@ def stack(cells: Cells, prior: Any, trees: list[xr.DataTree], settings: dict) ->
     labels = {str(name): values.values for name, values in trees[0]["posterior"].coords.items() if name not in cut}
     if len(cells) * len(labels["category"]) ** 2 > MAX_COVARIANCES:
         exact.pop("distribution_cov", None)
-    facts = facts_of(len(trees), **{name: [_fact(tree, name, blank) for tree in trees] for name, blank in FACTS.items()})
-    alone = all(tree.attrs.get("sampling") == "independent" for tree in trees)
+    facts = facts_of_cells(
+        len(trees), **{name: [_fact(tree, name, blank) for tree in trees] for name, blank in FACTS.items()}
+    )
+    diagnostics = of_cells_together(cells.labels, [Diagnostics.from_attrs(facts_of(tree)) for tree in trees])
     attrs = {
-        "prior_weight": trees[0].attrs.get("prior_weight", np.nan),
+        "prior_weight": facts_of(trees[0]).get("prior_weight", np.nan),
         "reason": _kinds(facts),
-        "sampling": "independent" if alone else "mcmc",
+        **diagnostics.to_attrs(),
         **cells.stated,
     }
     if not cut:
@@ -263,14 +254,14 @@ def select(result: xr.DataTree, cell) -> xr.DataTree:
             data = data.isel(cell=position, drop=True) if "cell" in data.dims else data
             out[group] = xr.DataTree(data.drop_vars([name for name in data.coords if not data[name].dims]))
     users = int(result["constant_data"]["n_reports"].values[position])
-    out.attrs |= {name: value for name, value in result.attrs.items() if name != "clusters"}
-    out.attrs |= {"collection": labels[position], "n_reports": users}
+    out.attrs |= result.attrs | {"collection": labels[position], "n_reports": users}
+    for node in (out, out.children.get(DETAILS, out)):
+        node.attrs.pop("clusters", None)
     if "cells" in result.children:
-        for name, values in result["cells"].data_vars.items():
-            value = values.values[position]
-            out.attrs[name] = value.item() if isinstance(value, np.generic) else value
+        facts = {str(name): values.values[position] for name, values in result["cells"].data_vars.items()}
+        state(out, {name: value.item() if isinstance(value, np.generic) else value for name, value in facts.items()})
     elif result.attrs.get("decides"):  # a sentence about all cells, not about this one
-        out.attrs |= {"decides": "", "prior_decides": 0, "decides_note": result.attrs["decides"]}
+        state(out, {"decides": "", "prior_decides": 0, "decides_note": result.attrs["decides"]})
     return out
 
 
@@ -298,7 +289,7 @@ def _joined(trees, group, at=None):
 def _fact(tree, name, blank):
     if name == "log_evidence" and "exact" in tree.children and name in tree["exact"].data_vars:
         return float(tree["exact"][name])
-    return tree.attrs.get(name, blank)
+    return facts_of(tree).get(name, blank)
 
 
 def _kind(blank):

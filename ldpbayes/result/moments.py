@@ -4,17 +4,12 @@ import numpy as np
 import xarray as xr
 
 from ldpbayes.collections.data import LEFT_OUT, MOMENTS_ONLY
-from ldpbayes.inference.ends import SOLVED, beta_ends, numerical_error, tails
+from ldpbayes.inference.ends import ACCURACY, numerical_error
+from ldpbayes.posteriors.frequency import frequency_intervals
 from ldpbayes.result.building import build
+from ldpbayes.result.constants import MAX_OBSERVED
 from ldpbayes.result.frame import Result
 from ldpbayes.result.validation import NO_DRAWS, TARGETS, validate
-
-#: Reports of more cells than this are left out of the result: they would be a variable each.
-MAX_OBSERVED = 200
-#: The posterior of F has the shape of that of P where its variance is at least this share of it.
-LEAST_SHARE = 0.25
-#: What frequency_intervals returns.
-FREQUENCY_ENDS = tuple(f"frequency_{name}" for name in ("lower", "upper", "lower_error", "upper_error"))
 
 
 def build_moments(data, prior, *, method: str, settings: dict, exact: dict, ci_prob: float, attrs: dict, facts=None):
@@ -78,7 +73,10 @@ def _summary(exact, dims, coords, prior, ci_prob, attrs):
     if learnt := [name for name in prior.hyperparameter_names if f"{name}_mean" in attrs]:
         named["parameter"] = learnt
         for key in columns:
-            blanks = [SOLVED * attrs[f"{name}_sd"] if key.endswith("_error") else blank.get(key, np.nan) for name in learnt]
+            blanks = [
+                ACCURACY.solved * attrs[f"{name}_sd"] if key.endswith("_error") else blank.get(key, np.nan)
+                for name in learnt
+            ]
             values = [attrs.get(f"{name}_{key}", blank_of) for name, blank_of in zip(learnt, blanks, strict=True)]
             summary[f"parameter_{key}"] = (("parameter",), np.array(values))
     return xr.DataTree(xr.Dataset(summary, coords | named, {"ci_prob": ci_prob, "ci_kind": "eti"}))
@@ -108,40 +106,3 @@ def summary_alone(result: xr.DataTree) -> Result:
     out.attrs["reason"] += f" The moments and ends that are no integrals come from {drawn:,} draws, which are not kept."
     validate(out)
     return out
-
-
-def frequency_intervals(exact: dict, n_reports, ci_prob: float) -> dict[str, np.ndarray]:
-    """Return the ends of F's intervals, multiples of 1/n, and their errors, from the moments of F and the interval of P.
-
-    Where the noise of the reports decides, F and P have posteriors of one shape: the interval of P is moved to the mean and
-    sd of F. It keeps the shape of a posterior near zero, which no beta distribution has. Where the reports nearly give the
-    values away, so that F is much narrower than P, and where P has no interval, that of a beta distribution with the mean
-    and sd of F takes its place. The error of an end is the distance between both, and a multiple.
-
-    Parameters
-    ----------
-    exact : dict
-        frequency_mean and frequency_sd, and where they are known distribution_mean, _sd, _lower and _upper.
-    n_reports : float or array
-        n, which broadcasts with them.
-    ci_prob : float
-
-    Returns
-    -------
-    dict
-    """
-    mean, sd = (np.asarray(exact[f"frequency_{name}"], dtype=float) for name in ("mean", "sd"))
-    ends = simple = beta_ends(mean, sd, tails(ci_prob))
-    errors = [np.zeros_like(sd)] * 2
-    names = [f"distribution_{name}" for name in ("mean", "sd", "lower", "upper")]
-    if all(name in exact for name in names):
-        centre, spread, *ends_of_p = (np.asarray(exact[name], dtype=float) for name in names)
-        ratio = np.divide(sd, spread, out=np.zeros_like(sd), where=spread > 0)
-        alike = ratio**2 >= LEAST_SHARE
-        moved = [mean + ratio * (end - centre) for end in ends_of_p]
-        ends = [np.where(alike, own, end) for own, end in zip(moved, simple, strict=True)]
-        errors = [np.abs(near - end) for near, end in zip(moved, simple, strict=True)]
-    # F takes multiples of 1/n, and the mass of a multiple lies within half of one about it.
-    lower, upper = (np.clip(np.rint(end * n_reports), 0.0, n_reports) / n_reports + 0.0 for end in ends)
-    errors = [np.where(sd > 0, error + 1 / n_reports, 0.0) for error in errors]
-    return dict(zip(FREQUENCY_ENDS, (lower, upper, *errors), strict=True))

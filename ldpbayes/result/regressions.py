@@ -7,11 +7,8 @@ from scipy.special import expit, log_softmax, logsumexp
 from ldpbayes import checks
 from ldpbayes.arrays import blocks
 from ldpbayes.errors import ArgumentError, InfeasibleError
-
-#: A pointwise log-likelihood with more entries than this is not written out.
-MAX_POINTWISE = 5 * 10**7
-#: Numbers that a block of draws × reports × categories may hold.
-BLOCK = 2**22
+from ldpbayes.result.constants import BLOCK, MAX_POINTWISE
+from ldpbayes.result.facts import facts_of
 
 
 def of_regression(result: xr.DataTree, by: str | None) -> tuple[np.ndarray, str, dict]:
@@ -25,7 +22,7 @@ def of_regression(result: xr.DataTree, by: str | None) -> tuple[np.ndarray, str,
         reports of a distinct row of covariates.
     """
     checks.choice(by, "by", (None, "report", "cell"))
-    if result.attrs.get("weighted"):
+    if facts_of(result).get("weighted"):
         raise ArgumentError("result must be a fit without survey weights; a weighted likelihood is no product over users.")
     observed, constant, design = (result[name].to_dataset() for name in ("observed_data", "constant_data", "design"))
     table, log_constants = constant["likelihood_rows"].values, constant["log_constants"].values

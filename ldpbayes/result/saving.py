@@ -14,7 +14,7 @@ from os import PathLike
 
 import xarray as xr
 
-from ldpbayes import files
+from ldpbayes import files, rooms
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.presenting import AbstractResult
 from ldpbayes.result import storage
@@ -27,8 +27,6 @@ _SIZE = len(SEAL) + hashlib.sha256().digest_size
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 #: Seconds, and bytes a second, that the second process has to read a file without a checksum.
 PATIENCE, PACE = 60.0, 10.0 * 2**20
-#: Stored results: what the attribute ``holds`` of their file says, and the module whose ``from_tree`` makes them.
-HOLDERS = {"private groups": "ldpbayes.outcomes.result"}
 
 
 def save(result, path):
@@ -98,8 +96,8 @@ def load(path: str | PathLike) -> Result | AbstractResult:
         raise DataError(f"cannot be read as NetCDF ({shown(detail)})", source=path) from err
     holds = tree.attrs.get("holds")
     try:
-        if isinstance(holds, str) and holds in HOLDERS:
-            return importlib.import_module(HOLDERS[holds]).from_tree(tree)
+        if isinstance(holds, str) and holds in rooms.brought("HOLDERS"):
+            return importlib.import_module(rooms.brought("HOLDERS")[holds]).from_tree(tree)
         validate(tree)
     except DataError as err:
         raise err.at(source=path) from None

@@ -8,8 +8,8 @@ import math
 import os
 import sys
 
-#: Bytes of all variables, and bytes for each byte of the file, up to which they are read: draws hardly compress.
-MOST_BYTES, BYTES_A_BYTE = 2**27, 2**8
+from ldpbayes.result.constants import BYTES_A_BYTE, MOST_BYTES
+
 #: How netCDF marks a dimension that has no values.
 _DIMENSION = b"This is a netCDF dimension but not a netCDF variable"
 

@@ -7,17 +7,16 @@ import xarray as xr
 
 from ldpbayes.collections.data import LEFT_OUT, MOMENTS_ONLY
 from ldpbayes.errors import ArgumentError, DataError, shown
+from ldpbayes.inference.diagnostics import TARGETS
+from ldpbayes.result.constants import TOLERANCE
+from ldpbayes.result.facts import facts_of
 
-#: Variables whose draws must be distributions.
-TARGETS = ("distribution", "frequency")
 #: Attributes that every result has, also one written by version 0.1.0.
 ATTRS = ("collection", "n_reports", "prior", "method", "settings")
 #: Variables of the group summary.
 SUMMARY = ("mean", "sd", "lower", "upper", "mcse", "ess_bulk", "ess_tail", "r_hat")
 #: The attr ``draws`` of a result that holds moments and intervals alone.
 NO_DRAWS = "none"
-#: How far a sum of shares may be from one.
-TOLERANCE = 1e-9
 
 
 def need_result(result: xr.DataTree, name: str = "result") -> None:
@@ -72,7 +71,7 @@ def validate(result: xr.DataTree) -> None:
         raise DataError("the group 'posterior' has two categories with the same label")
     if "cell" in dims and "cell" not in posterior.coords:
         raise DataError("the group 'posterior' has no labels for its cells")
-    only_mean = result.attrs.get("frequency_draws") in ("mean only", MOMENTS_ONLY, LEFT_OUT)
+    only_mean = facts_of(result).get("frequency_draws") in ("mean only", MOMENTS_ONLY, LEFT_OUT)
     for name in TARGETS:
         if name in posterior.data_vars:
             _distributions(posterior[name], name, dims)

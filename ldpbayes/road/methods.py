@@ -10,7 +10,7 @@ from typing import Any
 from ldpbayes import checks, posteriors
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal
-from ldpbayes.posteriors.joint import JOINT
+from ldpbayes.posteriors.nuts import JOINT
 from ldpbayes.presenting import AbstractResult
 
 for _module in pkgutil.iter_modules(posteriors.__path__):

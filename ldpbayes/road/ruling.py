@@ -1,17 +1,12 @@
 """The prior by rule: the learnt one from LEARNT_FROM categories on, where it can be used, else Jeffreys'."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ldpbayes.errors import InfeasibleError
 from ldpbayes.priors.lists import Lists
 from ldpbayes.priors.naming import DEFAULT, LEARNT_FROM, default_prior
 from ldpbayes.priors.tree import SHARE
 from ldpbayes.road.methods import CONJUGATE
-
-if TYPE_CHECKING:
-    from ldpbayes.result.frame import Result
 
 #: How the sentence about a prior by rule starts, and how it ends.
 NO_PRIOR, KEEP = "No prior was given", "prior='jeffreys' keeps Jeffreys' prior"
@@ -33,6 +28,11 @@ class Ruling:
     prior: Any
     sentence: str = ""
     automatic: bool = False
+
+    @property
+    def replaceable(self) -> bool:
+        """Whether Jeffreys' prior takes the place of this one where no answer under it can be trusted."""
+        return self.learnt and self.automatic
 
     @property
     def learnt(self) -> bool:
@@ -67,7 +67,7 @@ def rule(prior: Any, data: Any, method: str) -> Ruling:
         return Ruling(prior)
     if data.trait:
         sentence = f"{NO_PRIOR}: of several lists it is flat for the share {data.trait!r}, and "
-        if method not in ("auto", "laplace", "nuts"):
+        if method not in ("auto", "weighted", "nuts"):
             sentence += f"Jeffreys' of the items where the method {method} was asked for."
             return Ruling(f"{SHARE}{data.trait}", sentence)
         sentence += f"ties the items of those with the trait to the others'; prior='{SHARE}{data.trait}' leaves both open."
@@ -84,29 +84,3 @@ def rule(prior: Any, data: Any, method: str) -> Ruling:
         return jeffreys_because(f"the method {method} was asked for; prior='learnt' goes with auto, exact and surrogate.")
     sentence = f"{NO_PRIOR}: from {LEARNT_FROM} categories on it is a Dirichlet prior whose concentration is learnt; {KEEP}."
     return Ruling("learnt", sentence, method == "auto")
-
-
-def ruled(ruling: Ruling, run: Callable[[Any], "Result"]) -> tuple["Result", str]:
-    """Return (result, why this prior): where the rule's learnt prior has no answer that can be trusted, under Jeffreys'.
-
-    Parameters
-    ----------
-    ruling : Ruling
-    run : callable
-        Prior → result.
-    """
-    replaceable = ruling.learnt and ruling.automatic
-    try:
-        tree = run(ruling.prior)
-    except InfeasibleError as err:
-        if not replaceable:
-            raise
-        why = str(err)
-    else:
-        attrs = tree.attrs
-        trusted = attrs["converged"] or attrs["interrupted"] or "undefined" in attrs
-        if trusted or not replaceable:
-            return tree, ruling.sentence
-        why = f"{attrs['problems'].rstrip('.')}."
-    ruling = jeffreys_because(f"the answer under the learnt prior was rejected: {why}")
-    return run(ruling.prior), ruling.sentence

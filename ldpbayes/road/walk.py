@@ -4,7 +4,7 @@ import math
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,31 +12,53 @@ import numpy as np
 from ldpbayes.answers.deciding import decision_given, decision_of_cells
 from ldpbayes.collections import Cells, Collection
 from ldpbayes.errors import CellsError, ConvergenceError, InfeasibleError, LDPBayesWarning, listed
+from ldpbayes.inference.diagnostics import of_cells
 from ldpbayes.inference.handover import hand_over
-from ldpbayes.posteriors.base import CALLER, AbstractPosterior, Answer, Watch
+from ldpbayes.posteriors.answer import Answer
+from ldpbayes.posteriors.base import AbstractPosterior
 from ldpbayes.posteriors.conjugate import fit_shared
-from ldpbayes.posteriors.evidence import of_result
 from ldpbayes.posteriors.exact import fit_alone
 from ldpbayes.posteriors.expansion import refuse_doubtful_cells
-from ldpbayes.posteriors.joint import JOINT
-from ldpbayes.posteriors.many import NEITHER, Cost, moments_of, refuse_long
+from ldpbayes.posteriors.many import NEITHER, Cost, refuse_long
 from ldpbayes.posteriors.nodes import Placement
+from ldpbayes.posteriors.nuts import JOINT
 from ldpbayes.posteriors.problem import Joint, Problem, over_all, prior_of_cells, scaled
+from ldpbayes.posteriors.watch import Watch
 from ldpbayes.priors import AbstractPrior
 from ldpbayes.result.beside import cells_left_out, leave_out
-from ldpbayes.result.cells import of_parts, stack
+from ldpbayes.result.building import of_answer
+from ldpbayes.result.cells import of_answers, stack
+from ldpbayes.result.facts import state
 from ldpbayes.result.frame import Result
 from ldpbayes.result.moments import summary_alone
 from ldpbayes.road.methods import CONJUGATE, METHODS, Selection
-from ldpbayes.road.request import USUAL, Request, at_once
-from ldpbayes.road.ruling import Ruling, jeffreys_because, rule, ruled, too_long
+from ldpbayes.road.moments import moments_of
+from ldpbayes.road.request import Request, Sizes, at_once
+from ldpbayes.road.ruling import Ruling, jeffreys_because, rule, too_long
 
-#: Draws per chain of a fit that only a log-evidence is wanted of.
-EVIDENCE_DRAWS = 250
-#: Cells times categories for which the rule takes the learnt prior where no draws are made.
-MAX_LEARNT = 9000
 #: Why a cell has no result after Ctrl-C.
 INTERRUPTED = "the fit was interrupted before it."
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A result under one prior.
+
+    Attributes
+    ----------
+    tree : Result
+    problems : sequence of Problem
+        Of each cell, or of the one collection; none under a prior over all cells.
+    trouble : str
+        Why the answer cannot be trusted, or an empty string.
+    left_out : mapping of str to str
+        Why, by label, of cells that cannot be served.
+    """
+
+    tree: Result
+    problems: Sequence[Problem] = ()
+    trouble: str = ""
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 def walk(data: Any, prior: Any, request: Request) -> Result:
@@ -48,20 +70,63 @@ def walk(data: Any, prior: Any, request: Request) -> Result:
     prior : as in fit
     request : Request
     """
-    refused: dict[str, str] = {}
+    left_out: dict[str, str] = {}
     while True:
         try:
-            tree = _walked(data, prior, request, refused)
+            tree, refused = _walked(data, prior, request)
             break
         except CellsError as err:
             left = [key for key, label in zip(data, data.labels, strict=True) if label not in err.reasons]
             if not left or over_all(prior):  # whose cells cannot be left out
                 raise
-            refused.update(err.reasons)
+            left_out |= err.reasons
             data = data.take(left)
-    if refused:
-        leave_out(tree, cells_left_out(refused, len(refused) + tree["posterior"].sizes["cell"]))
+    left_out |= refused
+    if left_out:
+        leave_out(tree, cells_left_out(left_out, len(left_out) + tree["posterior"].sizes["cell"]))
     return tree
+
+
+def _walked(data: Any, prior: Any, request: Request) -> tuple[Result, Mapping[str, str]]:
+    """Return (the result of data with all that is said beside it, why some cells cannot be served, by label)."""
+    data = scaled(data)
+    ruling, selection = settle(data, prior, request)
+    belief, undrawn = prior_of_cells(ruling.prior, data), request.undrawn(data)
+    keeps_draws = not undrawn
+    if undrawn and not _moments_known(data, belief, request):  # draws have them
+        request, undrawn = request.drawing(data.n_categories), False
+        ruling, selection = settle(data, prior, request)
+        belief = prior_of_cells(ruling.prior, data)
+    try:
+        fitted = _fitted(data, belief, request, undrawn, selection)
+        trouble = fitted.trouble
+    except InfeasibleError as err:
+        if not ruling.replaceable:
+            raise
+        trouble = str(err)
+    if trouble and ruling.replaceable:
+        ruling = jeffreys_because(f"the answer under the learnt prior was rejected: {trouble.rstrip('.')}.")
+        belief = prior_of_cells(ruling.prior, data)
+        fitted = _fitted(data, belief, request, undrawn)
+    tree = fitted.tree
+    if ruling.sentence:
+        tree.attrs["prior_reason"] = ruling.sentence
+    if not data.keeps_reports and (undrawn or not data.by):
+        from ldpbayes.fitness.sums import described
+
+        state(tree, described(data))
+    if undrawn and "draw" not in tree["posterior"].sizes:
+        return tree, fitted.left_out
+    if not data.by:
+        state(tree, _about_order(data, fitted.problems[0].prior))
+    if request.estimates and (data.by or data.keeps_reports):
+        from ldpbayes.describing.posterior import describe
+
+        with warnings.catch_warnings():
+            if data.by:
+                warnings.simplefilter("ignore", LDPBayesWarning)  # said once, for all cells
+            describe(tree, _served(data, fitted.left_out), fitted.problems, belief, evidence_of)
+    return tree if keeps_draws else summary_alone(tree), fitted.left_out
 
 
 def settle(data: Any, prior: Any, request: Request) -> tuple[Ruling, Selection | None]:
@@ -77,10 +142,9 @@ def settle(data: Any, prior: Any, request: Request) -> tuple[Ruling, Selection |
     """
     ruling = rule(prior, data, request.name)
     if data.by:
-        many = len(data) * data.n_categories > MAX_LEARNT
-        if ruling.learnt and many and request.undrawn(data):
-            ruling = too_long(Cost().mixed(data, Placement()))
-        return ruling, None
+        seconds = Cost().mixed(data, Placement())
+        slow = ruling.learnt and request.undrawn(data) and seconds > Watch.long
+        return too_long(seconds) if slow else ruling, None
     if not request.automatic or request.undrawn(data):
         return ruling, None
     if ruling.learnt and data.keeps_reports:
@@ -98,43 +162,6 @@ def settle(data: Any, prior: Any, request: Request) -> tuple[Ruling, Selection |
     return ruling, Selection(Problem.of(data, ruling.prior), request.exclude, request.sizes(data.n_categories))
 
 
-def _walked(data: Any, prior: Any, request: Request, refused: dict[str, str]) -> Result:
-    """Return the result of data with all that is said beside it; cells left out are noted in ``refused``."""
-    data = scaled(data)
-    ruling, selection = settle(data, prior, request)
-    belief = prior_of_cells(ruling.prior, data)
-    if request.undrawn(data) and not _moments_known(data, belief, request):
-        return summary_alone(_walked(data, prior, request.drawing(data.n_categories), refused))
-    problems: Sequence[Problem] = ()
-
-    def run(prior: Any) -> Result:
-        nonlocal problems
-        first = prior is ruling.prior
-        own = belief if first else prior_of_cells(prior, data)
-        tree, problems = _made(data, own, request, refused, selection if first else None)
-        return tree
-
-    tree, why = ruled(ruling, run)
-    if why:
-        tree.attrs["prior_reason"] = why
-    if not data.keeps_reports and (request.undrawn(data) or not data.by):
-        from ldpbayes.fitness.sums import described
-
-        tree.attrs |= described(data)
-    if request.undrawn(data) and "draw" not in tree["posterior"].sizes:
-        return tree
-    if not data.by:
-        tree.attrs |= _about_order(data, problems[0].prior)
-    if request.estimates and (data.by or data.keeps_reports):
-        from ldpbayes.describing.posterior import describe
-
-        with warnings.catch_warnings():
-            if data.by:
-                warnings.simplefilter("ignore", LDPBayesWarning)  # said once, for all cells
-            describe(tree, _served(data, tree), problems, belief, evidence_of)
-    return summary_alone(tree) if request.undrawn(data) else tree
-
-
 def _moments_known(data: Any, belief: Any, request: Request) -> bool:
     """Return whether moments without draws are integrals; elsewhere they come from draws, which are not kept."""
     if not data.by:
@@ -146,20 +173,23 @@ def _moments_known(data: Any, belief: Any, request: Request) -> bool:
     return not _shared(data, belief, request) or at_once(data, request)
 
 
-def _made(
-    data: Any, belief: Any, request: Request, refused: dict[str, str], selection: Selection | None = None
-) -> tuple[Result, Sequence[Problem]]:
-    """Return (result under a prior, the problem of each cell where they have one each)."""
+def _fitted(data: Any, belief: Any, request: Request, undrawn: bool, selection: Selection | None = None) -> Fitted:
+    """Return what is fitted under a prior: of all cells together, without draws, of one collection, or of each cell."""
     if over_all(belief):
         refuse_doubtful_cells(data)
         without = ("nuts",) if data.weighted else ()  # the PyMC model takes whole reports
-        return _tree(*_answered(request, Joint(data, belief), request.asked_sizes, JOINT, without)), ()
-    if request.undrawn(data) and (not data.by or at_once(data, request)):
+        answer, reason = _answered(request, Joint(data, belief), request.asked_sizes, JOINT, without)
+        return Fitted(of_answer(answer, reason=reason))
+    if undrawn and (not data.by or at_once(data, request)):
         return _moments(data, belief, request)
     if not data.by:
-        answer, reason = _alone(data, belief, request, selection)
-        return _tree(answer, reason), [answer.problem]
-    return _sharing(data, belief, request) if _shared(data, belief, request) else _each(data, belief, request, refused)
+        return _of_answer(*_alone(data, belief, request, selection))
+    return _sharing(data, belief, request) if _shared(data, belief, request) else _each(data, belief, request)
+
+
+def _of_answer(answer: Answer, reason: str) -> Fitted:
+    """Return what is fitted of one collection."""
+    return Fitted(of_answer(answer, reason=reason), [answer.problem], answer.trouble)
 
 
 def _shared(cells: Cells, prior: Any, request: Request) -> bool:
@@ -170,8 +200,8 @@ def _shared(cells: Cells, prior: Any, request: Request) -> bool:
     return mixing is not None and mixing.size == 1
 
 
-def _moments(data: Any, belief: Any, request: Request) -> tuple[Result, Sequence[Problem]]:
-    """Return the result of moments, intervals and evidence, and whether the prior decides them.
+def _moments(data: Any, belief: Any, request: Request) -> Fitted:
+    """Return what is fitted without draws: moments, intervals and evidence, and whether the prior decides them.
 
     Of an expansion whose error is above that of the means of the usual draws, draws are made where they are affordable.
     """
@@ -182,42 +212,32 @@ def _moments(data: Any, belief: Any, request: Request) -> tuple[Result, Sequence
     conjugate = first.mixing is not None and not first.mixing.atom
     drawn, drawable = None, request.automatic and not data.by and data.keeps_reports and conjugate
     try:
-        tree, moved = moments_of(data, problems, request.run, request.stated | {"draws": request.draws}, request.name)
-        if drawable and _expansion_error(tree, first) > 1 / math.sqrt(usual):
+        tree, moved, error = moments_of(data, problems, request.run, request.stated | {"draws": request.draws}, request.name)
+        if drawable and error > 1 / math.sqrt(usual):
             drawn = _drawn(data, belief, request)
     except InfeasibleError:
         if not drawable or (drawn := _drawn(data, belief, request)) is None:
             raise
-        return drawn, problems
-    if drawn is not None and drawn.attrs["converged"]:
-        return drawn, problems
+        return drawn
+    if drawn is not None and not drawn.trouble:
+        return drawn
     if data.by:
-        tree.attrs |= decision_of_cells(data.labels, None, moved)
+        state(tree, decision_of_cells(data.labels, None, moved))
     else:
-        tree.attrs |= decision_given(data if data.keeps_reports else None, moved)
+        state(tree, decision_given(data if data.keeps_reports else None, moved))
     if data.derived:
         tree.attrs["reason"] += " Derived quantities need draws and are left out."
-    return tree, problems
+    return Fitted(tree, problems)
 
 
-def _expansion_error(tree: Result, problem: Problem) -> float:
-    """Return the predicted error of means and sds of P, and of F, which has it A/n times as large; 0 of integrals."""
-    error = float(tree.attrs.get("predicted_error", 0.0))
-    if not error or problem.alpha is None or "frequency_sd" not in tree["exact"]:
-        return error
-    spread, users = (np.asarray(tree["exact"][f"{name}_sd"].values) for name in ("distribution", "frequency"))
-    ratio = (1 + problem.alpha.sum() / problem.n_users) * spread / np.maximum(users, 1e-300)
-    return error * max(1.0, float(ratio.max()) ** 2)
-
-
-def _drawn(collection: Any, belief: Any, request: Request) -> Result | None:
-    """Return the result of draws where a method makes them within its limit, else None."""
+def _drawn(collection: Any, belief: Any, request: Request) -> Fitted | None:
+    """Return what is fitted by draws where a method makes them within its limit, else None."""
     drawing = request.drawing(collection.n_categories)
     selection = Selection(Problem.of(collection, belief), (), drawing.sizes(collection.n_categories))
     choice = selection.choose({})
     if choice is None or choice.plan.work > choice.method.most:
         return None
-    return _tree(*_alone(collection, belief, drawing, selection))
+    return _of_answer(*_alone(collection, belief, drawing, selection))
 
 
 def _alone(collection: Any, belief: Any, request: Request, selection: Selection | None = None) -> tuple[Answer, str]:
@@ -240,35 +260,23 @@ def _answered(
         outcome = hand_over(
             methods_left.following(request.run),
             lambda answer: answer.trouble,
-            lambda answer: not answer.sample.rejected,
+            lambda answer: not answer.outcome.rejected,
             methods_left.refusal,
         )
         answer, why = outcome.answer, outcome.answer.reason + outcome.before
     else:
         engine = request.engine(methods, sizes)
-        answer, why = engine.answer(problem, engine.plan(problem), **request.run), CALLER
-        if answer.sample.rejected:
-            raise ConvergenceError(answer.sample.rejected, answer.tree)
+        answer, why = engine.answer(problem, engine.plan(problem), **request.run), "Chosen by the caller."
+        if answer.outcome.rejected:
+            raise ConvergenceError(answer.outcome.rejected, of_answer(answer, reason=why))
     draws = answer.method.draws
-    if isinstance(request.method, str) and request.draws is None and draws < USUAL:
+    if isinstance(request.method, str) and request.draws is None and draws < Sizes.usual:
         why += f" {draws} draws a chain, for the memory of so many categories."
     return answer, why
 
 
-def _tree(answer: Answer, reason: str) -> Result:
-    """Return the result of an Answer, with why its method."""
-    answer.tree.attrs["reason"] = reason
-    return answer.tree
-
-
-def _parts(answer: Answer, reason: str) -> Any:
-    """Return the Parts of an Answer, with what a result says of its method."""
-    answer.parts.attrs.update(method=answer.method.name, reason=reason)
-    return answer.parts
-
-
-def _sharing(cells: Cells, belief: Any, request: Request) -> tuple[Result, Sequence[Problem]]:
-    """Return the result of all cells under a mixture of Dirichlet priors whose one hyperparameter they share."""
+def _sharing(cells: Cells, belief: Any, request: Request) -> Fitted:
+    """Return what is fitted of all cells under a mixture of Dirichlet priors whose one hyperparameter they share."""
     names = [name for name in CONJUGATE if name not in request.exclude and request.name in ("auto", name)]
     if not names:
         raise InfeasibleError(
@@ -276,18 +284,18 @@ def _sharing(cells: Cells, belief: Any, request: Request) -> tuple[Result, Seque
         )
     engines = {name: request.engine(METHODS, request.asked_sizes, name) for name in names}
     answers, facts = fit_shared(engines, cells, belief, request.run)
-    parts = [_parts(answer, answer.reason) for answer in answers]
     (name,) = belief.nodes().names
     attrs = facts | {
         "prior": f"{belief.describe()}, one {name} for all cells",
         "reason": f"All cells share one {name}: conjugate posteriors at its nodes, weighed by the evidence of all cells.",
     }
-    tree = of_parts(cells, answers[0].problem.prior, parts, request.stated, attrs, parts[0].hyper)
-    return tree, [answer.problem for answer in answers]
+    problems, pairs = [answer.problem for answer in answers], [(answer, answer.reason) for answer in answers]
+    trouble = _trouble(cells, answers)  # before their draws are used up
+    return Fitted(of_answers(cells, problems[0].prior, pairs, request.stated, attrs), problems, trouble)
 
 
-def _each(cells: Cells, belief: Any, request: Request, left_out: dict[str, str]) -> tuple[Result, Sequence[Problem]]:
-    """Return the result of cells with posteriors of their own; a cell that cannot be served is left out by its name."""
+def _each(cells: Cells, belief: Any, request: Request) -> Fitted:
+    """Return what is fitted of cells with posteriors of their own; one that cannot be served is left out by its name."""
     answers, refused = _answers(cells, belief, request)
     if not answers:
         label, first = next(iter(refused.items()))
@@ -295,20 +303,35 @@ def _each(cells: Cells, belief: Any, request: Request, left_out: dict[str, str])
         if isinstance(first, ConvergenceError):
             raise ConvergenceError(message, first.result) from first
         raise InfeasibleError(message) from first
-    if refused:
-        cells = cells.take(list(answers))
-        left_out |= {label: str(reason) for label, reason in refused.items()}
+    cells = cells.take(list(answers)) if refused else cells
+    left_out = {label: str(reason) for label, reason in refused.items()}
     problems = [Problem.of(cell, belief) for cell in cells.collections()]
-    parts = [_parts(*pair) for pair in answers.values() if isinstance(pair, tuple) and pair[0].sample.independent]
-    apart = cells.laws or len(parts) < len(answers) or any(part.hyper or part.stats for part in parts)
-    if not apart:
+    prior = problems[0].prior
+    if request.draws == 0:  # moments of each
+        tree = stack(cells, prior, list(answers.values()), request.stated)
+        state(tree, decision_of_cells(cells.labels, tree["cells"].to_dataset()))
+        return Fitted(tree, problems, "", left_out)
+    pairs = list(answers.values())
+    trouble = _trouble(cells, [answer for answer, _ in pairs])
+    if not cells.laws and all(_together(answer) for answer, _ in pairs):
         answers.clear()
-        return of_parts(cells, problems[0].prior, parts, request.stated | request.sizes()), problems
-    trees = [_tree(*pair) if isinstance(pair, tuple) else pair for pair in answers.values()]
-    tree = stack(cells, problems[0].prior, trees, request.stated)
-    if request.draws == 0:
-        tree.attrs |= decision_of_cells(cells.labels, tree["cells"].to_dataset())
-    return tree, problems
+        tree = of_answers(cells, prior, pairs, request.stated | request.sizes())
+    else:
+        tree = stack(cells, prior, [of_answer(answer, reason=reason) for answer, reason in pairs], request.stated)
+    return Fitted(tree, problems, trouble, left_out)
+
+
+def _together(answer: Answer) -> bool:
+    """Return whether the draws of a cell can stand beside those of others as they are."""
+    plain = all(len(variable) == 2 for variable in answer.posterior.draws.values())  # no unknowns of the prior
+    return answer.outcome.independent and plain and not answer.posterior.stats
+
+
+def _trouble(cells: Cells, answers: Sequence[Answer]) -> str:
+    """Return why the answers of cells cannot be trusted, or an empty string."""
+    if any(answer.diagnostics.interrupted for answer in answers):
+        return ""
+    return of_cells(cells.labels, [answer.diagnostics for answer in answers]).problems
 
 
 def _answers(cells: Cells, belief: Any, request: Request) -> tuple[dict, dict[str, InfeasibleError | ConvergenceError]]:
@@ -334,7 +357,7 @@ def _answers(cells: Cells, belief: Any, request: Request) -> tuple[dict, dict[st
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", LDPBayesWarning)  # said once, for all cells
                     if request.draws == 0:
-                        answers[key] = _walked(cell, belief, own_request, {})
+                        answers[key] = walk(cell, belief, own_request)
                         continue
                     answers[key] = _alone(cell, belief, own_request)
             except (InfeasibleError, ConvergenceError) as err:
@@ -346,12 +369,11 @@ def _answers(cells: Cells, belief: Any, request: Request) -> tuple[dict, dict[st
     return answers, refused | {label: InfeasibleError(INTERRUPTED) for _, label, *_ in every[reached:]}
 
 
-def _served(data: Any, tree: Result) -> Any:
+def _served(data: Any, left_out: Mapping[str, str]) -> Any:
     """Return the data that a result has: of cells all but those that were left out."""
-    if not data.by:
+    if not left_out:
         return data
-    kept = {str(label) for label in tree["posterior"].coords["cell"].values}
-    return data.take([key for key, label in zip(data, data.labels, strict=True) if label in kept])
+    return data.take([key for key, label in zip(data, data.labels, strict=True) if label not in left_out])
 
 
 def _about_order(collection: Any, prior: AbstractPrior) -> dict[str, str]:
@@ -374,12 +396,12 @@ def evidence_of(collection: Collection, prior: Any) -> float:
     collection : Collection
     prior : as in fit
     """
-    request = Request(draws=EVIDENCE_DRAWS, estimates=False)
+    request = Request(draws=Sizes.least, estimates=False)
     ruling, selection = settle(collection, prior, request)
     choice = selection.choose({}) if selection else None
     if choice is None or choice.plan.work > choice.method.most:
         return np.nan
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LDPBayesWarning)
-        evidence = of_result(_alone(collection, ruling.prior, request, selection)[0].tree)
+        evidence = _alone(collection, ruling.prior, request, selection)[0].log_evidence
     return np.nan if evidence is None else evidence[0]

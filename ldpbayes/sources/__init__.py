@@ -9,7 +9,6 @@ _HOMES = {
     "AbstractFile": "sources.stream",
     "open_source": "sources.opening",
     "read_collection": "sources.collection_file",
-    "scan": "sources.scanning.driver",
     "write_collection": "sources.collection_file",
 }
 __all__ = list(_HOMES)

@@ -8,11 +8,9 @@ from typing import ClassVar
 from ldpbayes import files
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.sources.base import foreign, texts_of
-from ldpbayes.sources.parquet import MOST_BYTES, ROWS_A_BYTE, sliced
-from ldpbayes.sources.stream import BATCH, AbstractFile, Source
-
-#: Bytes that one byte of a compressed file may hold; reports that privacy has made random take more.
-_BYTES_A_BYTE = 2**8
+from ldpbayes.sources.constants import BATCH, BYTES_A_BYTE, MOST_BYTES, ROWS_A_BYTE
+from ldpbayes.sources.parquet import sliced
+from ldpbayes.sources.stream import AbstractFile, Source
 
 
 def opened(data):
@@ -73,7 +71,7 @@ class ArrowFile(AbstractFile):
                 except pa.ArrowMemoryError:
                     raise DataError("says that it holds more than there is memory for", source=self.source) from None
                 batch.validate(full=True)  # what does not fit in a damaged file would be read beyond its end
-                for piece, _ in sliced(batch):
+                for piece, _ in sliced(batch, self.source):
                     yield pa.Table.from_batches([piece])
 
 
@@ -126,7 +124,7 @@ def _sizes(data):
                 first, many = _vector(data, batch, 2)
                 buffers = (struct.unpack_from("<qq", data, first + 16 * i) for i in range(many))
                 sizes = (_number(data, "<q", head + size + place) for place, length in buffers if length)
-                yield "bytes", sum(max(size, 0) for size in sizes), _BYTES_A_BYTE, body + 1
+                yield "bytes", sum(max(size, 0) for size in sizes), BYTES_A_BYTE, body + 1
 
 
 def _number(data, kind, at):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ldpbayes import checks, files
+from ldpbayes import checks, files, rooms
 from ldpbayes.collections import Cells, Collection, Tally
 from ldpbayes.collections.survey import SampleColumns
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, shown
@@ -19,6 +19,7 @@ from ldpbayes.protocols.formats import places
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.sources import parameters
 from ldpbayes.sources.base import shared_keys, sorted_keys
+from ldpbayes.sources.constants import MAX_CHANNELS
 from ldpbayes.sources.encode import encoded_key, matching
 from ldpbayes.sources.missing import Missing, sentence
 from ldpbayes.sources.numbers import number
@@ -26,13 +27,10 @@ from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.skipping import Skipped
 from ldpbayes.sources.stream import Source
 from ldpbayes.sources.tally import Channels, Columns, read_parts
-from ldpbayes.sources.users import read_users
 from ldpbayes.sources.writing import published_of
 
 #: What may become of files that hold the same reports twice.
 COPIES = ("refuse", "add")
-#: Most different values of a column of ε, rates or protocols: each is a channel.
-MAX_CHANNELS = 1000
 
 
 def find_channels(
@@ -195,7 +193,8 @@ def read_cells(source: Source, channels: Channels, columns: Columns) -> list[dic
     if columns.user is not None:
         if sample:
             raise ArgumentError("weights, strata, cluster and population_size must be left out with by_user.")
-        return [{key: (tally,) for key, tally in cells.items()} for cells in read_users(source, channels, columns)]
+        reader = rooms.function(rooms.brought("USERS")["read"])
+        return [{key: (tally,) for key, tally in cells.items()} for cells in reader(source, channels, columns)]
     parts_of = read_parts(source, channels, columns, (*columns.by, *sample.names))
     out: list[dict] = []
     for protocol, name, by_key in zip(channels.protocols, channels.names, parts_of, strict=True):

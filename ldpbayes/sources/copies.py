@@ -13,13 +13,12 @@ import numpy as np
 
 from ldpbayes import files
 from ldpbayes.errors import DataError
+from ldpbayes.sources.constants import COMPARED
 
 #: Reports that agree with others by chance with less than this probability are a copy of them.
 CHANCE = 1e-6
 #: What sentences advise.
 REMEDY = 'leave one of them out, or add both all the same with copies="add"'
-#: Bytes that are compared first, and that tell a file from others at either end.
-_BLOCK = 2**16
 
 
 def is_copy(nats: float, n: int) -> bool:
@@ -71,7 +70,7 @@ def _same_bytes(paths: Sequence[str]) -> Iterator[list[str]]:
         if start >= size:
             yield same
             continue
-        step = _BLOCK if not start else 2**22
+        step = COMPARED if not start else 2**22
         parts = collections.defaultdict(list)
         for path in same:
             with files.open_input(path) as handle:
@@ -135,13 +134,13 @@ def origins_of(sources: Iterable[Any], columns: Sequence[str]) -> frozenset[str]
         parts = pathlib.Path(path).parts
         name = "/".join([*(part for part in parts[:-1] if "=" in part), parts[-1]])
         size = os.stat(path).st_size
-        if size < _BLOCK and not is_copy(_nats(file), 2):
+        if size < COMPARED and not is_copy(_nats(file), 2):
             continue
         digest = hashlib.blake2b("\0".join([name, str(size), *columns]).encode(errors="surrogateescape"), digest_size=12)
         with files.open_input(path) as handle:
-            digest.update(handle.read(_BLOCK))
-            handle.seek(max(size - _BLOCK, 0))
-            digest.update(handle.read(_BLOCK))
+            digest.update(handle.read(COMPARED))
+            handle.seek(max(size - COMPARED, 0))
+            digest.update(handle.read(COMPARED))
         out.add(f"{digest.hexdigest()} {name}")
     return frozenset(out)
 

@@ -10,11 +10,10 @@ from typing import ClassVar
 from ldpbayes import files
 from ldpbayes.errors import DataError
 from ldpbayes.sources.base import foreign
+from ldpbayes.sources.constants import BATCH, BLOCK
 from ldpbayes.sources.encode import TEXTS
-from ldpbayes.sources.stream import BATCH, AbstractFile
+from ldpbayes.sources.stream import AbstractFile
 
-#: Bytes that are read in one go; a row must fit.
-BLOCK = 2**24
 #: The cells of a row behind the last one: a file that ends inside of quotes swallows it.
 _END = "\x00end\x00"
 #: How files of other kinds begin, and what to do with them.

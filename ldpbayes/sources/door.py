@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ldpbayes import checks, files
+from ldpbayes import checks, files, rooms
 from ldpbayes.collections import Cells, Collection, Tally
 from ldpbayes.errors import ArgumentError
 from ldpbayes.presenting import AbstractResult
@@ -181,19 +181,8 @@ def _summaries(source, copies):
     paths = [text for text in texts if isinstance(text, str | os.PathLike)]
     if len(paths) < len(texts) or not all(files.is_parquet(text) or os.path.isdir(text) for text in paths):
         return None
-    from ldpbayes.sources.scanning.found import of_file
-    from ldpbayes.sources.scanning.summary_files import paths_of
-
-    paths = paths_of(source)
-    if not paths:
-        return None
-    total = of_file(paths[0], copies)
-    for path in paths[1:]:
-        try:
-            total = total + of_file(path, copies)
-        except ArgumentError as err:
-            raise ArgumentError(f"{path} does not add to the files before it: {err}") from err
-    return total
+    readers = rooms.brought("CELLS")
+    return rooms.function(readers["read"])(source, copies) if readers else None
 
 
 def write(
@@ -263,7 +252,5 @@ def write(
             raise ArgumentError(f"{name} must be left out: a {type(thing).__name__} states it.")
     scanned = isinstance(thing, AbstractResult) and files.as_path(path).suffix.lower() != ".toml"
     if scanned or (isinstance(thing, Cells) and not thing.keeps_reports):
-        from ldpbayes.sources.scanning import summary_files
-
-        return summary_files.write(thing, path)
+        return rooms.function(rooms.brought("CELLS")["write"])(thing, path)
     return write_collection(thing, path)

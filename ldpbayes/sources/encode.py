@@ -14,10 +14,9 @@ from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.columns import Bytes, Integers, Lists
 from ldpbayes.sources import keys as plain
 from ldpbayes.sources.base import arrow_kind, check_column, foreign
+from ldpbayes.sources.constants import MOST_CODES
 from ldpbayes.sources.numbers import thousands
 
-#: Most entries of a table of codes that is counted without sorting.
-MOST_CODES = 2**22
 #: Key of the metadata of a table whose cells are texts of a file, as those of CSV are.
 TEXTS = b"ldpbayes.texts"
 _NO_KEY = 'holds missing values; fill them in, or leave these rows out with bad_rows="skip"'

@@ -5,8 +5,9 @@ from typing import Any
 
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.sources.base import foreign, optional
+from ldpbayes.sources.constants import BATCH
 from ldpbayes.sources.keys import check_kinds, kinds_of, plain_keys
-from ldpbayes.sources.stream import BATCH, COUNT, Source
+from ldpbayes.sources.stream import COUNT, Source
 
 
 def opened(data):

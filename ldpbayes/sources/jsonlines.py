@@ -10,17 +10,13 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes import files
+from ldpbayes.constants import MAX_NESTING
 from ldpbayes.errors import DataError
 from ldpbayes.sources.base import foreign
+from ldpbayes.sources.constants import BLOCK, PART, PARTS
 from ldpbayes.sources.encode import unread
 from ldpbayes.sources.stream import AbstractFile
 
-#: Bytes that are read in one go, with the rest of the last line.
-BLOCK = 2**24
-#: Bytes from which columns are inferred together, and how many such parts a file begins with: a table has an entry for every
-#: row and key of its part, whose number grows with the square of its bytes where every row has keys of its own. Once there
-#: are more entries than bytes, which rows with the same keys never have, later keys are no columns either.
-_PART, _PARTS = 2**14, 2**10
 #: Strings of JSON; one without an end goes to the end of its line. Possessive, so that the time is linear in the length.
 _STRING = re.compile(rb'"(?:[^"\\\n]++|\\.)*+"?')
 #: All but brackets, and all but opening ones and the ends of rows.
@@ -39,8 +35,8 @@ class JsonFile(AbstractFile):
     def _schema(self):
         import pyarrow as pa
 
-        kinds, last, left, size = {}, None, _PART * _PARTS, 0
-        for table in itertools.islice(self._tables(), _PARTS):
+        kinds, last, left, size = {}, None, PART * PARTS, 0
+        for table in itertools.islice(self._tables(), PARTS):
             changed = last is None or not table.schema.equals(last)
             size = _n_keys(pa.struct(list(table.schema))) if changed else size
             left -= table.num_rows * size
@@ -80,11 +76,11 @@ class JsonFile(AbstractFile):
         Arrow's own stream makes nothing of a row that stands alone in a block without the end of its line.
         """
         with files.open_input(self.source) as handle:
-            while block := handle.read(BLOCK if schema else _PART):
+            while block := handle.read(BLOCK if schema else PART):
                 rest = handle.readline(64 * BLOCK)  # of a line, unless it is no line
                 block += rest
                 try:
-                    long = len(rest) > _PART and schema is None  # may hold objects side by side, which Arrow takes for rows
+                    long = len(rest) > PART and schema is None  # may hold objects side by side, which Arrow takes for rows
                     problem = "is nested" if _is_deep(block) else long and _problem(block[block.rfind(b"\n", 0, -1) + 1 :])
                     if problem:
                         raise ValueError(problem)
@@ -106,11 +102,11 @@ def _is_deep(data):
     """
     # Between rows, and nowhere else in valid JSON, a line ends in a bracket and the next begins with one.
     rows = data.replace(b"}\r\n{", b"}\0{").replace(b"}\n{", b"}\0{")
-    if b"[" * (files.MAX_NESTING + 1) not in rows.translate(bytes.maketrans(b"{", b"["), _NO_OPENING):
+    if b"[" * (MAX_NESTING + 1) not in rows.translate(bytes.maketrans(b"{", b"["), _NO_OPENING):
         return False
     brackets = np.frombuffer(_STRING.sub(b"", data).translate(None, _NO_BRACKET), dtype=np.uint8)
     steps = np.where(np.isin(brackets, list(b"[{")), np.int8(1), np.int8(-1))
-    return bool(np.cumsum(steps, dtype=np.int32).max(initial=0) > files.MAX_NESTING)
+    return bool(np.cumsum(steps, dtype=np.int32).max(initial=0) > MAX_NESTING)
 
 
 def _is_record(kind):
@@ -140,7 +136,7 @@ def _parsed(block, schema):
 def _problem(line):
     """Return what is wrong with a line, "" where it holds an object."""
     if _is_deep(line):
-        return f"is nested more than {files.MAX_NESTING} levels deep"
+        return f"is nested more than {MAX_NESTING} levels deep"
     try:
         return "" if isinstance(json.loads(line), dict) else "holds something else than a JSON object"
     except (ValueError, RecursionError) as err:  # also text that is not UTF-8

@@ -11,9 +11,7 @@ import numpy as np
 
 from ldpbayes.errors import DataError, LDPBayesWarning, shown, warn
 from ldpbayes.sources.base import foreign
-
-#: Digits before the point of a decimal number that is read as a whole one.
-_DIGITS = 80
+from ldpbayes.sources.constants import DIGITS
 
 
 def plain_keys(array: Any, name: str) -> list:
@@ -43,7 +41,7 @@ def _plain(value, name):
     if isinstance(value, decimal.Decimal):
         if value.is_nan():
             return None
-        is_whole = value.is_finite() and value.adjusted() < _DIGITS and value == value.to_integral_value()
+        is_whole = value.is_finite() and value.adjusted() < DIGITS and value == value.to_integral_value()
         return int(value) if is_whole else value
     if isinstance(value, datetime.datetime):
         return _time(value, name)

@@ -17,9 +17,6 @@ from ldpbayes.sources.base import arrow_kind
 from ldpbayes.sources.encode import Format, cells, column, encoded_key, texts
 from ldpbayes.sources.stream import Batch
 
-#: Cells that a sentence names.
-NAMED = 10
-
 
 @dataclass(eq=False)
 class Missing:
@@ -138,4 +135,4 @@ def sentence(missing: Mapping[tuple[str, ...], int], n_reports: int) -> str:
     share = f"{total:,} of {asked:,} who were asked ({100 * total / asked:.3g} %) gave no answer and are left out"
     most = sorted(missing.items(), key=lambda item: (-item[1], item[0]))
     named = [f"{n:,} in {', '.join(key)}" for key, n in most if key and n]
-    return f"{share}{': ' if named else ''}{listed(named, most=NAMED)}."
+    return f"{share}{': ' if named else ''}{listed(named)}."

@@ -3,6 +3,7 @@
 import sys
 from typing import Any
 
+from ldpbayes import rooms
 from ldpbayes.errors import ArgumentError
 from ldpbayes.sources.paths import FileSource
 from ldpbayes.sources.stream import Source
@@ -24,7 +25,7 @@ def open_source(data: Any) -> Source:
     if source is None:
         from ldpbayes.sources import arrow, frames
 
-        source = arrow.opened(data) or (_spark(data) if "pyspark.sql" in sys.modules else None) or frames.opened(data)
+        source = arrow.opened(data) or _of_a_room(data) or frames.opened(data)
     if source is None:
         raise ArgumentError(
             "the data must be files (a path, a pattern or a list), an Arrow table, dataset or reader, a DuckDB relation, a "
@@ -33,7 +34,7 @@ def open_source(data: Any) -> Source:
     return source
 
 
-def _spark(data):
-    from ldpbayes.sources.scanning.spark import SparkSource
-
-    return SparkSource.opened(data)
+def _of_a_room(data):
+    """Return the source of data of a library that a room reads, or None."""
+    openers = [rooms.function(name) for library, name in rooms.brought("SOURCES").items() if library in sys.modules]
+    return next((source for source in (opened(data) for opened in openers) if source is not None), None)

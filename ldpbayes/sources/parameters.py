@@ -12,13 +12,12 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
 from ldpbayes.protocols import AbstractProtocol, make_protocol
+from ldpbayes.sources.constants import MAX_TEXT
 
 #: The column of a table that states the protocol of each report.
 COLUMN = "protocol"
 #: The key under which the metadata of a Parquet file states the same; a courtesy, since other programs drop it.
 METADATA = "ldpbayes.protocol"
-#: Longest text of one protocol, in characters.
-MAX_TEXT = 2**26
 
 _KEYS = {"protocol", "n_categories", "categories", "parameters"}
 

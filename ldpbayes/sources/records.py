@@ -10,10 +10,9 @@ import numpy as np
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.base import check_column
+from ldpbayes.sources.constants import MAX_ENTRIES
 from ldpbayes.sources.encode import Format, column, crossed, encoded, encoded_key
 
-#: Likelihood rows (distinct reports × categories) with more entries than this are refused.
-MAX_ENTRIES = 2**25
 #: Rounds of expectation-maximization of the pooled distribution.
 ROUNDS = 100
 

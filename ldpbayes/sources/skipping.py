@@ -13,12 +13,13 @@ import numpy as np
 
 from ldpbayes import checks, files
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesWarning, listed, shown, warn
+from ldpbayes.sources.constants import QUARANTINED
 from ldpbayes.sources.encode import column
 from ldpbayes.sources.parameters import COLUMN
 from ldpbayes.sources.stream import Batch, Piece
 
-#: Rows that a sentence names, and rows that a quarantine file holds.
-NAMED, KEPT = 10, 10**6
+#: Rows that a sentence names.
+NAMED = 10
 #: Reasons that are told apart.
 REASONS = 20
 _OTHERS = "other reasons"
@@ -59,7 +60,7 @@ class Skipped:
             if bad_rows == "refuse":
                 raise ArgumentError("quarantine is for rows that are left out: it goes with bad_rows='skip'.")
             files.check_output(files.as_path(quarantine))
-        return None if bad_rows == "refuse" else cls(NAMED if quarantine is None else KEPT)
+        return None if bad_rows == "refuse" else cls(NAMED if quarantine is None else QUARANTINED)
 
     def __add__(self, other: Skipped | None) -> Skipped:
         both = Skipped(self.most, dict(self.counts), list(self.rows))

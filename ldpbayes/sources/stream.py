@@ -33,10 +33,9 @@ import numpy as np
 
 from ldpbayes.errors import DataError
 from ldpbayes.sources.base import check_column, check_total, foreign
+from ldpbayes.sources.constants import BATCH
 from ldpbayes.sources.encode import listed_texts, with_folders
 
-#: Rows of one batch.
-BATCH = 2**20
 #: Name of the column of counts where a source has grouped its rows.
 COUNT = "count of reports"
 
@@ -366,7 +365,7 @@ def joined(batches: Iterable[Any], source: str | None = None) -> Iterator[Piece]
             first += size
 
 
-def runs(items: Iterable[Any], least: int, size: Callable[[Any], int] = len) -> Iterator[list]:
+def runs(items: Iterable[Any], least: float, size: Callable[[Any], int] = len) -> Iterator[list]:
     """Yield lists of items that follow each other, by default tables, each of as few as have ``least`` rows together."""
     waiting, total = [], 0
     for item in items:

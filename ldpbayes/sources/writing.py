@@ -13,10 +13,9 @@ from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, shown
 from ldpbayes.protocols import AbstractProtocol
 from ldpbayes.sources import parameters
 from ldpbayes.sources.base import arrow_kind, foreign
+from ldpbayes.sources.constants import ROW_GROUP
 from ldpbayes.sources.stream import Source
 
-#: Rows of a row group: what a reader decodes together.
-ROW_GROUP = 2**17
 #: Key of the metadata for numbers that belong to the reports, such as the truth of simulated ones.
 PUBLISHED = "ldpbayes.published"
 #: Whole numbers below this are dictionary-encoded where a report has several fields.

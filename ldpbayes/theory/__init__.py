@@ -1,4 +1,4 @@
-"""How much reports can reveal, before and after they are collected: risk, bounds, information metrics, planning."""
+"""How much reports can reveal, before and after they are collected: bounds and information metrics."""
 
 from typing import TYPE_CHECKING
 
@@ -6,9 +6,9 @@ from ldpbayes.doors import lazily
 
 if TYPE_CHECKING:
     from ldpbayes.simulation import population
-    from ldpbayes.theory import bounds, information, metrics, planning, prospects, risk
+    from ldpbayes.theory import bounds, information, metrics
 
-__all__ = ["bounds", "information", "metrics", "planning", "population", "prospects", "risk"]
+__all__ = ["bounds", "information", "metrics", "population"]
 
 _HOMES = {name: f"theory.{name}" for name in __all__} | {"population": "simulation"}
 

@@ -12,12 +12,11 @@ from scipy.special import betaln, expit
 
 from ldpbayes import checks
 from ldpbayes.arguments import REFUSES, by_name, explained
-from ldpbayes.arrays import FloatArray, log_multinomial
+from ldpbayes.arrays import FloatArray, count_vectors, log_multinomial
 from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import AbstractProtocol
-from ldpbayes.protocols.repeated.histories import count_vectors
 
 __all__ = [
     "WORDS",

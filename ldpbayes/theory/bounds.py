@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import helmert
 
 from ldpbayes import checks
+from ldpbayes.protocols.limits import least_variance
 from ldpbayes.theory import base, information
 from ldpbayes.theory.base import Value
 
@@ -137,15 +138,8 @@ def exact_floor(n_categories: int, epsilon: float, target: str = "distribution")
     >>> round(exact_floor(16, 1.0).value, 2)
     51.91
     """
-    a, beta = checks.categories_count(n_categories), math.expm1(checks.epsilon(epsilon))
-
-    def information_of(k: int) -> float:
-        return a * beta**2 * k * (a - k) / (a + beta * k) ** 2
-
-    # Unimodal in k, with the maximum over real k at a/(e^ε + 1).
-    best = a / (beta + 2)
-    trace = max(information_of(k) for k in {max(1, math.floor(best)), min(a - 1, max(1, math.ceil(best)))})
-    return Value((a - 1) ** 2 / trace - (1 - 1 / a if target == "frequency" else 0.0))
+    least = least_variance(n_categories, epsilon)
+    return Value(least - (1 - 1 / n_categories if target == "frequency" else 0.0))
 
 
 # ---- parts --------------------------------------------------------------------------------------------------------------

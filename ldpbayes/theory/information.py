@@ -14,6 +14,7 @@ from ldpbayes import checks
 from ldpbayes.priors import Dirichlet
 from ldpbayes.theory import base
 from ldpbayes.theory.base import Value
+from ldpbayes.theory.constants import STEP
 
 __all__ = [
     "SupportLaw",
@@ -165,13 +166,12 @@ def _simulated(protocol, p, simulations, rng):
 
 # 1/(1+βs) = ∫ e^{−t(1+βs)} dt turns sums over subsets into products over categories. With t = e^τ the trapezoidal rule
 # converges geometrically (the integrand is analytic for |Im τ| < π/2).
-_STEP = 0.3
 
 
 def _times(beta):
-    tau = np.arange(-36 - math.log1p(beta), 3.8, _STEP)
+    tau = np.arange(-36 - math.log1p(beta), 3.8, STEP)
     t = np.exp(tau)
-    return t, _STEP * t * np.exp(-t)
+    return t, STEP * t * np.exp(-t)
 
 
 def _odds(law):

@@ -24,6 +24,7 @@ from ldpbayes.protocols import Attributes, designs
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.result.facts import facts_of
 
 HERE = pathlib.Path(__file__).parent
 TABLE = HERE / "against_nuts.csv"
@@ -194,8 +195,8 @@ def compare(name):
         tree, mine, theirs = CASES[name]()
     far, wide, parts = [], [], []
     size = np.prod(mine["distribution"].shape[:2])
-    effective = float(np.min(tree.attrs.get("effective_draws", size)))
-    independent = tree.attrs.get("sampling") == "independent"
+    effective = float(np.min(facts_of(tree).get("effective_draws", size)))
+    independent = facts_of(tree).get("sampling") == "independent"
     for what in mine:
         one, other = errors(mine[what], effective if independent else size), errors(theirs[what], np.inf)
         far.append(np.abs(one[0] - other[0]) / np.hypot(one[2], other[2]))
@@ -206,7 +207,7 @@ def compare(name):
     far = np.concatenate(far)
     line = {"case": name, "engine": tree.attrs["method"], "compared": " ".join(parts), "differences": far.size}
     line |= {"largest_in_errors": f"{far.max():.2f}", "p": f"{-np.expm1(far.size * np.log1p(-2 * norm.sf(far.max()))):.4f}"}
-    line |= {"sd_apart": f"{max(wide):.3f}", "k_hat": f"{float(np.max(tree.attrs.get('k_hat', np.nan))):.2f}"}
+    line |= {"sd_apart": f"{max(wide):.3f}", "k_hat": f"{float(np.max(facts_of(tree).get('k_hat', np.nan))):.2f}"}
     return line | {"seconds": f"{time.process_time() - start:.0f}"}
 
 

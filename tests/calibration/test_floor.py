@@ -11,7 +11,7 @@ import pytest
 from ranks import RANKED, p_value, rank
 from recorded import record
 
-from ldpbayes import Collection, Tally
+from ldpbayes import Collection, Tally, fit
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.posteriors.surrogate import Surrogate
 from ldpbayes.priors import Floor
@@ -37,7 +37,7 @@ def ranks(name, replications):
         p = share * prior.even.sample(1, rng)[0] + (1 - share) * uneven / uneven.sum()
         data = Collection("abcdefgh"[:a], [Tally(protocol, *protocol.simulate(rng.multinomial(n, p / p.sum()), rng))])
         try:
-            tree = Surrogate(draws=250, chains=4).posterior(data, prior, random_seed=int(rng.integers(2**31)))
+            tree = fit(data, prior, Surrogate(draws=250, chains=4), random_seed=int(rng.integers(2**31)), estimates=False)
         except ConvergenceError as refused:
             tree, rejected = refused.result, rejected + 1
         posterior = tree["posterior"]

@@ -20,6 +20,7 @@ from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.result.facts import facts_of
 from ldpbayes.road.methods import METHODS
 
 PROTOCOLS = {
@@ -45,7 +46,7 @@ def reference(collection):
     """Return (mean, sd, MCSE of the mean, worst R-hat, least ESS) of converged chains of pair slices, longer until it is."""
     for thin in (2, 8, 40):
         method = METHODS["pair_slice"](draws=600, tune=200, chains=4, thin=thin)
-        tree = method.posterior(collection, "jeffreys", random_seed=thin)
+        tree = fit(collection, "jeffreys", method, random_seed=thin, estimates=False)
         draws = np.moveaxis(tree["posterior"]["distribution"].values, -1, 0)
         r_hat, ess = array_stats.rhat(draws).max(), array_stats.ess(draws).min()
         if r_hat < 1.01 and ess > 400:
@@ -69,9 +70,9 @@ def check(name, a, n, epsilon):
         tree = fit(collection, random_seed=1, estimates=False)
         line |= {"answered_by": tree.attrs["method"], "right": int(tree.attrs["converged"])}
         line |= {
-            field: f"{tree.attrs[key]:.4g}"
+            field: f"{facts_of(tree)[key]:.4g}"
             for field, key in (("r_hat", "worst_r_hat"), ("ess", "least_ess"))
-            if key in tree.attrs
+            if key in facts_of(tree)
         }
     else:
         mean, sd, mcse, r_hat, ess = reference(collection)

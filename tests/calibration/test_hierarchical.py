@@ -15,9 +15,12 @@ from recorded import record
 
 from ldpbayes import GRR, Cells, Collection, Tally
 from ldpbayes.posteriors.base import Watch
-from ldpbayes.posteriors.expanded import expand
-from ldpbayes.posteriors.joint import Rotating, Whitened, pooled_mean
+from ldpbayes.posteriors.forms import MAX_ENTRIES
+from ldpbayes.posteriors.hmc import HMC
+from ldpbayes.posteriors.nuts import NUTS
 from ldpbayes.posteriors.problem import Joint
+from ldpbayes.posteriors.sampler import Sampler, pooled_mean
+from ldpbayes.posteriors.surrogate import expand
 from ldpbayes.priors import Hierarchical
 from ldpbayes.protocols.unary import UnaryEncoding
 
@@ -26,14 +29,14 @@ TABLE = pathlib.Path(__file__).with_name("hierarchical.csv")
 RING = np.roll(np.eye(CELLS), 1, axis=0) + np.roll(np.eye(CELLS), -1, axis=0)
 #: name → (prior, protocol, reports a cell, form), by NUTS; with "hmc, " before the name by the method hmc.
 CASES = {
-    "groups, separable": (Hierarchical(), GRR(A, 1.5), 40, "auto"),
-    "groups, rows": (Hierarchical(), UnaryEncoding.optimized(A, 1.5), 40, "rows"),
-    "groups, summaries": (Hierarchical(), UnaryEncoding.optimized(A, 1.0), 400, "summary"),
-    "by category": (Hierarchical(by_category=True), GRR(A, 1.5), 40, "auto"),
-    "days": (Hierarchical("days", scale=0.5), GRR(A, 1.5), 40, "auto"),
-    "neighbours": (Hierarchical(RING), GRR(A, 1.5), 40, "auto"),
+    "groups, separable": (Hierarchical(), GRR(A, 1.5), 40, Sampler.written),
+    "groups, rows": (Hierarchical(), UnaryEncoding.optimized(A, 1.5), 40, MAX_ENTRIES),
+    "groups, summaries": (Hierarchical(), UnaryEncoding.optimized(A, 1.0), 400, 0),
+    "by category": (Hierarchical(by_category=True), GRR(A, 1.5), 40, Sampler.written),
+    "days": (Hierarchical("days", scale=0.5), GRR(A, 1.5), 40, Sampler.written),
+    "neighbours": (Hierarchical(RING), GRR(A, 1.5), 40, Sampler.written),
 }
-CASES |= {f"hmc, {name}": case for name, case in CASES.items()}
+CASES |= {f"nuts, {name}": case for name, case in CASES.items() if case[-1]}
 NAMES = ("share", "scale", "pooled", "effect", "log_likelihood")
 REPLICATIONS = 200
 
@@ -48,8 +51,8 @@ def truth(prior, rng):
 
 def replicate(name, replications, stage):
     """Return (ranks (replications, names), how often NUTS on rows answered instead of summaries or of hmc)."""
-    first = Rotating if name.startswith("hmc") else Whitened
-    family, protocol, n, form = CASES[name]
+    family, protocol, n, written = CASES[name]
+    settings = {} if name.startswith("nuts") else {"written": written}
     prior = family.sized(A, CELLS)
     rng = np.random.default_rng([list(CASES).index(name), stage])
     ranks, handed = np.empty((replications, len(NAMES)), dtype=int), 0
@@ -60,11 +63,11 @@ def replicate(name, replications, stage):
             reports = protocol.simulate(rng.multinomial(n, p[c]), rng)
             found[c] = Collection("abc"[:A], [Tally(protocol, *reports)])
         problem = Joint(Cells(found), prior)
-        engine = first(draws=5 * RANKED, chains=1, form=form)
+        engine = (HMC if settings else NUTS)(draws=5 * RANKED, chains=1, **settings)
         sample = engine.run(engine.plan(problem), rng, Watch())
         if sample.rejected:
             handed += 1
-            engine = Whitened(draws=5 * RANKED, chains=1, form="rows")
+            engine = NUTS(draws=5 * RANKED, chains=1)
             sample = engine.run(engine.plan(problem), rng, Watch())
         draws = sample.distribution[0, ::5]
         values = {key: values[0, ::5] for key, (_, values) in sample.variables.items()}
@@ -125,7 +128,7 @@ def test_partial_pooling_beats_none_and_all(structure):
         for c in range(cells)
     }
     data = Cells(held)
-    problem, engine = Joint(data, Hierarchical(structure).on(data)), Whitened()
+    problem, engine = Joint(data, Hierarchical(structure).on(data)), HMC()
     sample = engine.run(engine.plan(problem), rng, Watch())
     alone = np.stack([expand(one.rows(), np.full(a, 0.5))[0].saddle_moments()[0] for one in data.likelihoods])
     together = np.broadcast_to(pooled_mean(data.likelihoods), p.shape)

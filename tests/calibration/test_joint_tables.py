@@ -15,7 +15,7 @@ from scipy.stats import chi2
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.estimators.mle import MLE
 from ldpbayes.posteriors.base import Problem, Watch
-from ldpbayes.posteriors.loglinear import LogLinearTable
+from ldpbayes.posteriors.weighted import Weighted
 from ldpbayes.priors import LogLinear
 from ldpbayes.protocols import GRR, Attributes
 
@@ -48,7 +48,7 @@ def surveyed(protocol, p, n, rng):
 
 
 def run(collection, prior, rng, draws=1000):
-    problem, method = Problem.of(collection, prior), LogLinearTable(draws=draws)
+    problem, method = Problem.of(collection, prior), Weighted(draws=draws)
     return method.run(method.prepare(problem), rng, Watch())
 
 

@@ -19,8 +19,8 @@ from recorded import record
 from scipy.stats import norm
 
 from ldpbayes.errors import DiagnosticWarning
-from ldpbayes.outcomes.fitting import Asked, analyse
-from ldpbayes.outcomes.records import Records
+from ldpbayes.private_groups.fitting import Asked, analyse
+from ldpbayes.private_groups.records import Records
 from ldpbayes.protocols import GRR
 
 SUMMARY = pathlib.Path(__file__).with_name("outcomes.csv")

@@ -16,11 +16,11 @@ from recorded import record
 from scipy import stats
 
 from ldpbayes import GRR, Collection, Tally
-from ldpbayes.inference.importance import resample
-from ldpbayes.posteriors import expanded
+from ldpbayes.posteriors import surrogate
 from ldpbayes.posteriors.base import Problem, Watch
 from ldpbayes.posteriors.forms import Forms
-from ldpbayes.posteriors.walk import RandomWalk, form_of, run_chains, shares
+from ldpbayes.posteriors.hmc import HMC
+from ldpbayes.posteriors.walk import Walks
 from ldpbayes.priors.smooth import Smooth
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.subset import SubsetSelection
@@ -40,7 +40,7 @@ SBC = {
 }
 #: Draws made for each that a truth is ranked among.
 EACH = 8
-METHOD = RandomWalk(draws=EACH * RANKED, chains=1)
+METHOD = HMC(draws=EACH * RANKED, chains=1)
 #: Populations with an order, each with its column file.
 POPULATIONS = {
     "ages": "adult_age",
@@ -57,16 +57,9 @@ SETTINGS = ((10**4, 1.0), (10**5, 1.0), (10**6, 1.0), (10**6, 2.0), (10**6, 4.0)
 
 def draws_of(problem, rng):
     """Return RANKED draws of P and of the scales, weighted by the true likelihood where it was expanded."""
-    form = form_of(problem, rng)
-    z = run_chains(form, problem.prior.walk(), METHOD, rng).z[0]
-    p, scales = shares(z), np.exp(z[:, :2])
-    if form.expanded.any():
-        linear, curvature = (part[0] for part in form.arrays[:2])
-        stand_in = p @ linear - 0.5 * p**2 @ curvature
-        found = expanded.weigh(p, expanded.log_likelihood_of(problem.rows, p, Watch()) - stand_in)
-        chosen = resample(found.weight, rng)
-        p, scales = p[chosen], scales[chosen]
-    return p[::EACH], scales[::EACH]
+    sample = METHOD.run(METHOD.plan(problem), rng, Watch())
+    scales = np.column_stack([sample.hyperparameters[name][0] for name in ("sigma", "tau")])
+    return sample.distribution[0, ::EACH], scales[::EACH]
 
 
 def rank(truth, draws, rng):
@@ -147,12 +140,12 @@ def test_real_populations_are_covered_and_estimated_better(name):
         for noise in range(noises):
             rng = np.random.default_rng([4, list(POPULATIONS).index(name), place, noise])
             linear, curvature = noisy(p, n, epsilon, rng)
-            factors = expanded.ExpandedFactors(np.full(a, 0.5), linear, curvature)
-            jeffreys = expanded.Proposal(factors).saddle_moments()[0]
+            factors = surrogate.ExpandedFactors(np.full(a, 0.5), linear, curvature)
+            jeffreys = surrogate.Proposal(factors).saddle_moments()[0]
             sums = {"linear": linear, "tangent_curvature": curvature}
             form = Forms.of([SimpleNamespace(n_categories=a, separable=lambda: None, rows=lambda: None, **sums)])
-            z = run_chains(form, law, RandomWalk(draws=300, chains=2), rng).z
-            flat = shares(z).reshape(-1, a)
+            z = Walks(form, law, 2, rng).by_hmc(rng, Watch(), lambda more: more(300)).z
+            flat = law.to_simplex(z.reshape(-1, z.shape[-1]))
             low, high = np.quantile(flat, (0.05, 0.95), axis=0)
             inside, known = (low <= p) & (p <= high), covered_by_the_truth(p, linear, curvature)
             found.append(

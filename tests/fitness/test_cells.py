@@ -12,6 +12,7 @@ from ldpbayes.errors import InfeasibleError
 from ldpbayes.fitness import check, equality_test, information_criteria
 from ldpbayes.protocols import designs
 from ldpbayes.protocols.hadamard import HadamardResponse
+from ldpbayes.result.facts import facts_of
 
 
 def cells_of(protocol, shares, n, rng):
@@ -61,7 +62,7 @@ def test_information_criteria():
     bic = 2 * np.log(100) - 2 * log_likelihood
     assert found == pytest.approx({"aic": 4 - 2 * log_likelihood, "bic": bic, "parameters": 2})
     tree = fit(collection, random_seed=1)
-    assert tree.attrs["aic"] == pytest.approx(found["aic"]) and tree.attrs["bic"] == pytest.approx(bic)
+    assert facts_of(tree)["aic"] == pytest.approx(found["aic"]) and facts_of(tree)["bic"] == pytest.approx(bic)
     detector = collection_of(Tally(designs.stochastic_lie_detector(0.3), [0, 1], [40, 60]))
     assert information_criteria(detector)["parameters"] == 1
 
@@ -98,6 +99,7 @@ def test_a_cross_check_of_cells_joins_those_of_each():
         one = {"mean": p, "sd": p / 10, "difference_sd": 0 * p, "difference_mcse": np.full(2, mcse)}
         data = {name: ("category", values) for name, values in one.items()} | {"verdict": ("category", ["agrees"] * 2)}
         data |= {"predictive_p": ("channel", [p_value]), "reference": "exact", "sampler": "nuts", "sampler_converged": 1}
+        data |= {"convex_astray": 0, "convex_gap": 0.0, "convex_excess": 0.0, "convex_verdict": "the same"}
         return xr.Dataset(data, {"category": ["no", "yes"], "channel": ["the collection"]})
 
     def together(*parts):

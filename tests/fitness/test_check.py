@@ -17,6 +17,7 @@ from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.result.facts import facts_of
 
 
 @pytest.mark.parametrize(
@@ -185,9 +186,9 @@ def test_categories_at_zero_are_counted_at_large_n():
 
 def test_a_fit_states_whether_the_reports_fit():
     bad = fit(collection_of(Tally(designs.forced_response(2 / 3, [1, 1]), [0, 1], [980, 20])), random_seed=1)
-    assert bad.attrs["fitness_flagged"] == 1 and "do not fit the design" in bad.attrs["fitness"]
+    assert bad.attrs["fitness_flagged"] == 1 and "do not fit the design" in facts_of(bad)["fitness"]
     good = fit(collection_of(Tally(designs.warner(0.7), [0, 1], [600, 400])), random_seed=1)
-    assert good.attrs["fitness_flagged"] == 0 and good.attrs["fitness"].startswith("No test of fit is possible.")
+    assert good.attrs["fitness_flagged"] == 0 and facts_of(good)["fitness"].startswith("No test of fit is possible.")
 
 
 @pytest.mark.parametrize("protocol", [UnaryEncoding.optimized(5, 1.0), SubsetSelection(7, 1.0, 3)], ids=str)

@@ -18,6 +18,7 @@ from commands import run
 import ldpbayes as lb
 from ldpbayes.errors import DataError
 from ldpbayes.protocols import Channel, crosswise, direct
+from ldpbayes.result.facts import facts_of
 
 
 def asked(first, second):
@@ -42,7 +43,7 @@ def test_some_deny_is_said_and_not_flagged():
     assert "Some deny: p = " in notes(lb.show(one))
     assert "Some deny in 2 of 2 cells: a, b" in notes(lb.show(both))
     tree = lb.fit(cells, random_seed=1, draws=100)
-    assert not tree.attrs["fitness_flagged"] and both.verdict.startswith(tree.attrs["fitness"])
+    assert not tree.attrs["fitness_flagged"] and both.verdict.startswith(facts_of(tree)["fitness"])
     assert "Some deny in 2 of 2 cells: a, b" in notes(lb.show(tree))
     tree = lb.fit(alone, random_seed=1, draws=0)
     assert "Some deny: p = " in notes(lb.show(tree)) and "do not fit" not in notes(lb.show(tree))
@@ -121,8 +122,8 @@ def test_reports_that_only_those_send_who_ignore_the_device(law, gamma):
     assert not found.flagged and found.compliance == test
     for draws in (0, 500):
         tree = lb.fit(survey, random_seed=1, draws=draws)
-        assert tree.attrs["compliance_p"] == 0 and tree.attrs["log_bayes_factor_noncompliance"] == math.inf
-        assert "Some ignore the device: p = 0 (some reports are impossible" in tree.attrs["compliance"]
+        assert facts_of(tree)["compliance_p"] == 0 and facts_of(tree)["log_bayes_factor_noncompliance"] == math.inf
+        assert "Some ignore the device: p = 0 (some reports are impossible" in facts_of(tree)["compliance"]
 
 
 def test_the_posterior_of_impossible_reports_is_that_of_a_grid():
@@ -143,7 +144,9 @@ def test_impossible_reports_in_cells(prior):
     cells = lb.Cells({"a": controlled(), "b": controlled(control=(1000, 10)), "c": controlled(control=(1000, 0))})
     tree = lb.fit(cells.with_noncompliers({"random": "uniform"}), prior, random_seed=1, draws=300)
     assert tree.attrs["converged"] and tree["cells"]["compliance_p"].values[:2].tolist() == [0, 0]
-    assert "Some ignore the device in 2 of 3 cells: a, b" in tree.attrs["compliance"] and not tree.attrs["fitness_flagged"]
+    assert (
+        "Some ignore the device in 2 of 3 cells: a, b" in facts_of(tree)["compliance"] and not tree.attrs["fitness_flagged"]
+    )
 
 
 def test_a_curve_from_zero_drops_what_is_impossible_there():

@@ -17,7 +17,7 @@ import ldpbayes as lb
 from ldpbayes.fitness.sums import fitness_of_excess, power, shown_levels
 from ldpbayes.protocols import LocalHashing, Rappor, SubsetSelection, UnaryEncoding
 from ldpbayes.protocols.base import SizeLaw
-from ldpbayes.sources.scanning.partials import Partial
+from ldpbayes.scanning.partials import Partial
 
 A, N, SIMULATED = 32, 100_000, 10_000
 TABLE = pathlib.Path(__file__).parents[1] / "data" / "sums_power.csv"

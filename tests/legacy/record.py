@@ -16,6 +16,7 @@ import numpy as np
 
 import ldpbayes as lb
 from ldpbayes.protocols import designs, kronecker
+from ldpbayes.result.facts import facts_of
 
 HERE = pathlib.Path(__file__).parent
 LABELS = ["a", "b", "c", "d"]
@@ -28,7 +29,7 @@ def numbers_of(tree):
     at = {"target": "distribution"} if "target" in summary.dims else {}
     out = {name: np.ravel(summary[name].sel(at)).tolist() for name in ("mean", "sd", "lower", "upper")}
     out["category"] = [str(label) for label in tree["summary"]["category"].values]
-    out |= {name: str(tree.attrs[name]) for name in ("method", "prior", "n_reports")}
+    out |= {name: str(facts_of(tree)[name]) for name in ("method", "prior", "n_reports")}
     if "distribution" in tree["posterior"]:
         out["last_draw"] = np.ravel(tree["posterior"]["distribution"].values[-1, -1]).tolist()
     return out

@@ -15,6 +15,7 @@ import ldpbayes as lb
 from ldpbayes.protocols.designs import warner
 from ldpbayes.regression.design import Design
 from ldpbayes.regression.formula import Formula
+from ldpbayes.result.facts import facts_of
 
 MAKE = "import os; os.mkdir('CANARY')"
 #: Right sides that would run, read or write something if anything evaluated them as Python.
@@ -241,7 +242,7 @@ def answered(tmp_path_factory):
     frame.to_csv(folder / "data.csv", index=False)
     tree = fitted("x + g", frame)
     lb.save(tree, folder / "good.nc")
-    designs = edited(json.loads(tree.attrs["regression"]))
+    designs = edited(json.loads(facts_of(tree)["regression"]))
     (folder / "asked.json").write_text(json.dumps([HOSTILE + BOMBS, designs]))
     before = {path.name for path in folder.iterdir()}
     root = str(pathlib.Path(lb.__file__).parents[1])

@@ -5,7 +5,7 @@ import pytest
 
 import ldpbayes as lb
 from ldpbayes.posteriors.base import Watch
-from ldpbayes.posteriors.joint import Rotating
+from ldpbayes.posteriors.hmc import HMC
 from ldpbayes.posteriors.problem import Joint
 from ldpbayes.priors import as_prior
 from ldpbayes.protocols import UnaryEncoding
@@ -27,7 +27,7 @@ def surveyed(users, cells=CELLS, epsilon=1.0, a=A):
 def drawn(cells, seed, **settings):
     """Return (Sample, mean over cells of the first category, log scale of the cells)."""
     problem = Joint(cells, as_prior("hierarchical", cells.n_categories, cells=cells))
-    engine = Rotating(**settings)
+    engine = HMC(**settings)
     sample = engine.run(engine.plan(problem), np.random.default_rng(seed), Watch())
     return (
         sample,
@@ -45,7 +45,7 @@ def test_summaries_of_many_cells_have_the_moments_of_their_reports():
     eta = np.log(sample.distribution) - np.log(sample.variables["pooled"][1])[:, :, None]
     effect = sample.variables["effect"][1]
     np.testing.assert_allclose(effect, eta - eta.mean(axis=-1, keepdims=True), atol=1e-8)
-    _, other, others = drawn(many, 2, draws=1000, form="rows")
+    _, other, others = drawn(many, 2, draws=1000, written=2**25)
     for one, two in ((means, other), (scales, others)):
         assert abs(one.mean() - two.mean()) < 0.2 * two.std()
         assert abs(one.std() / two.std() - 1) < 0.12

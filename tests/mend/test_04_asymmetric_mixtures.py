@@ -10,6 +10,7 @@ from scipy.special import gammaln
 import ldpbayes as lb
 from ldpbayes.priors import Dirichlet, Learnt
 from ldpbayes.protocols import GRR, UnaryEncoding
+from ldpbayes.result.facts import facts_of
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -105,7 +106,9 @@ def close(tree, reference, cell=0, exact=True):
     assert (np.abs(summary["mean"] - mean[cell]) < allowed * sd[cell]).all()
     np.testing.assert_allclose(summary["sd"], sd[cell], rtol=0.02 if exact else 0.1)
     found = (
-        float(tree["exact"]["log_evidence"]) if exact and "cell" not in tree["exact"].dims else tree.attrs["log_evidence"]
+        float(tree["exact"]["log_evidence"])
+        if exact and "cell" not in tree["exact"].dims
+        else facts_of(tree)["log_evidence"]
     )
     return abs(found - evidence)
 
@@ -117,8 +120,8 @@ def test_one_collection(separable, references, k):
         tree = lb.fit(separable[0], PRIORS[k], draws=draws, estimates=False, random_seed=1)
         assert tree.attrs["method"] == "exact"
         assert close(tree, reference) < 5e-3
-        assert abs(tree.attrs["alpha_mean"] / reference[3] - 1) < 0.05
-        assert abs(tree.attrs["prior_weight"] / (reference[3] * BASES[k].sum()) - 1) < 0.05
+        assert abs(facts_of(tree)["alpha_mean"] / reference[3] - 1) < 0.05
+        assert abs(facts_of(tree)["prior_weight"] / (reference[3] * BASES[k].sum()) - 1) < 0.05
     moments = lb.fit(separable[0], PRIORS[k], draws=0)["exact"]
     np.testing.assert_allclose(moments["distribution_mean"], reference[1][0], atol=0.01 * reference[2].min())
     assert abs(float(moments["log_evidence"]) - reference[0]) < 5e-3
@@ -126,7 +129,9 @@ def test_one_collection(separable, references, k):
 
 def test_two_priors_have_two_evidences(separable, references):
     """They differ by far more than any error, and so do the Bayes factors that a fit shows."""
-    factors = [lb.fit(separable[0], prior, draws=250, random_seed=1).attrs["log_bayes_factor_jeffreys"] for prior in PRIORS]
+    factors = [
+        facts_of(lb.fit(separable[0], prior, draws=250, random_seed=1))["log_bayes_factor_jeffreys"] for prior in PRIORS
+    ]
     wanted = references[0][0][0] - references[1][0][0]
     assert abs(wanted) > 1 and abs((factors[0] - factors[1]) - wanted) < 5e-3
 

@@ -37,7 +37,7 @@ def test_two_modes_end_in_an_answer_that_is_trusted(seed, gap):
     # the mean of the second group is midway: no share leaks over the gap
     assert (np.abs(mean - [0.0, sum(gap) / 2]) < 4.5 * found.mean()["sd"].values).all()
     if found.method == "smooth":
-        assert found.k_hat < verdict.MAX_K_HAT and found.effective_draws >= verdict.MIN_SHARE * 800
+        assert found.k_hat < verdict.LIMITS.k_hat and found.effective_draws >= verdict.LIMITS.share * 800
 
 
 def test_draws_that_cannot_be_trusted_are_replaced_with_a_sentence(monkeypatch):

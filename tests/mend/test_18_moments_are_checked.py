@@ -6,6 +6,7 @@ import pytest
 import ldpbayes as lb
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.protocols import HadamardResponse, UnaryEncoding
+from ldpbayes.result.facts import facts_of
 from studies import common, evaluate, priors
 
 
@@ -32,7 +33,7 @@ def test_an_expansion_that_may_be_off_is_refused(large):
 def test_where_an_expansion_may_be_off_moments_come_from_draws(large):
     tree = lb.fit(large, "learnt", draws=0, random_seed=1, estimates=False)
     one, mle = tree["summary"].sel(target="distribution"), lb.estimators.MLE()(large).distribution
-    assert tree.attrs["draws"] == "none" and "predicted_error" not in tree.attrs and tree.attrs["converged"]
+    assert tree.attrs["draws"] == "none" and "predicted_error" not in facts_of(tree) and tree.attrs["converged"]
     assert (np.abs(one["mean"] - mle) < 0.35 * one["sd"]).all()
 
 
@@ -47,7 +48,7 @@ def test_studies_go_on_with_draws(large, name):
 
 def test_good_expansions_are_served_as_they_were():
     collection = surveyed(UnaryEncoding.optimized(6, 1.0), 20_000, np.full(6, 1 / 6))
-    assert "predicted to be off" in lb.fit(collection, "learnt", draws=0).attrs["checked"]
+    assert "predicted to be off" in facts_of(lb.fit(collection, "learnt", draws=0))["checked"]
     mean, variance = common.expanded(collection, lb.priors.as_prior("jeffreys", 6), np.random.default_rng(1))
     weighted, spread = evaluate.posterior_moments(collection, lb.priors.as_prior("jeffreys", 6), np.random.default_rng(1))
     assert (np.abs(mean - weighted) < 0.15 * np.sqrt(spread)).all()

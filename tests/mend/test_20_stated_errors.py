@@ -9,6 +9,7 @@ from ldpbayes.posteriors.evidence import log_bayes_factors
 from ldpbayes.posteriors.exact import ExactMoments
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import designs
+from ldpbayes.result.facts import facts_of
 
 #: Direct answers: the law of α is nearly the prior's, has a long right tail, or a left one.
 COUNTS = {
@@ -43,7 +44,7 @@ def test_the_learnt_concentration_on_a_grid(counts):
     """The sd of α was 16 % low, and the evidence off by 2e-4 without an error."""
     evidence, mean, sd = on_a_grid(counts)
     tree = lb.fit(answered(counts), prior="learnt", random_seed=1, draws=100, estimates=False)
-    attrs = tree.attrs
+    attrs = facts_of(tree)
     assert attrs["alpha_mean"] == pytest.approx(mean, rel=0.01) and attrs["alpha_sd"] == pytest.approx(sd, rel=0.03)
     found, error = float(tree["exact"]["log_evidence"]), attrs["log_evidence_error"]
     assert 0 <= error < 1e-3 and abs(found - evidence) < 3 * error + 3e-5
@@ -59,7 +60,7 @@ def test_the_error_of_a_bayes_factor_is_the_real_one(counts):
         return gammaln(a * alpha) - gammaln(a * alpha + n.sum()) + (gammaln(alpha + n) - gammaln(alpha)).sum()
 
     for name, value in (("flat", evidence(1.0)), ("learnt", on_a_grid(counts)[0])):
-        factor, error = (tree.attrs[f"log_bayes_factor_{name}{end}"] for end in ("", "_error"))
+        factor, error = (facts_of(tree)[f"log_bayes_factor_{name}{end}"] for end in ("", "_error"))
         assert error < 5e-3 and abs(factor - (value - evidence(0.5))) < 3 * error + 1e-6
 
 

@@ -5,6 +5,7 @@ import pytest
 
 import ldpbayes as lb
 from ldpbayes.protocols import designs
+from ldpbayes.result.facts import facts_of
 
 
 def pair(first, second, n=400, truths=(0.2, 0.3)):
@@ -41,8 +42,8 @@ def test_a_fit_says_the_same():
     survey = pair(345, 230).with_noncompliers({"sayer": 0})
     tree = lb.fit(survey, random_seed=1, draws=200)
     found = lb.check(survey)
-    assert tree.attrs["fitness"] == found.verdict and tree.attrs["fitness_flagged"] == int(found.flagged)
-    assert tree.attrs["fitness_p"] == found.p_value
+    assert facts_of(tree)["fitness"] == found.verdict and tree.attrs["fitness_flagged"] == int(found.flagged)
+    assert facts_of(tree)["fitness_p"] == found.p_value
 
 
 def test_the_verdict_names_what_a_p_value_counts_for():

@@ -8,6 +8,7 @@ import pytest
 import ldpbayes as lb
 from ldpbayes.fitness.cells import verdict_of_cells
 from ldpbayes.protocols import designs
+from ldpbayes.result.facts import facts_of
 
 
 def direct(counts=(250, 150)):
@@ -66,7 +67,7 @@ def test_at_the_public_door_cells_that_fit_are_not_blamed():
 def test_devices_are_said_in_words():
     survey = lb.Collection(["no", "yes"], lb.Tally(designs.crosswise(0.75, ("two", "one")), [0, 1], [180, 220]))
     tree = lb.fit(survey, random_seed=1, draws=200)
-    assert tree.attrs["device"] == "Report 'one' is what 3 of 4 in 'yes' and 1 of 4 in 'no' say."
+    assert facts_of(tree)["device"] == "Report 'one' is what 3 of 4 in 'yes' and 1 of 4 in 'no' say."
     assert any("'one' is what 3 of 4 in 'yes'" in note.text for note in lb.show(tree).notes)
     assert direct().device() == ""
     both = lb.Collection(["no", "yes"], [*direct().tallies, lb.Tally(designs.warner(0.7234), [0, 1], [9, 9], "device")])

@@ -9,7 +9,7 @@ import ldpbayes as lb
 from ldpbayes import read
 from ldpbayes.errors import DataError
 from ldpbayes.protocols import GRR, HadamardResponse, LocalHashing, designs
-from ldpbayes.sources.scanning import scan
+from ldpbayes.scanning import scan
 
 ABC = ["a", "b", "c"]
 

@@ -9,6 +9,7 @@ import xarray as xr
 
 import ldpbayes as lb
 from ldpbayes.result import add_log_likelihood, attach
+from ldpbayes.result.facts import facts_of
 
 RNG = np.random.default_rng(38)
 CATEGORIES = ["a", "b", "c"]
@@ -163,7 +164,7 @@ def test_p_is_that_of_the_answers_where_some_deny_or_ignore_the_device(kind, man
     np.testing.assert_allclose(tree["posterior"]["distribution"].sel(category="yes"), yes, rtol=1e-12)
     np.testing.assert_allclose(tree["posterior"][kind], share, rtol=1e-12)
     assert tree["posterior"]["category"].values.tolist() == ["no", "yes"] and tree["posterior"]["twice"].shape == p.shape
-    assert {"denial": "'denial' is", "noncompliance": "'noncompliance' is"}[kind] in str(tree.attrs)
+    assert {"denial": "'denial' is", "noncompliance": "'noncompliance' is"}[kind] in str(facts_of(tree))
     add_log_likelihood(tree, data, by="cell" if many else "report")
     total = tree["log_likelihood"]["reports"].sum(tree["log_likelihood"]["reports"].dims[-1]).values
     columns = np.moveaxis(p, -1, 0).reshape(3, 800, -1)

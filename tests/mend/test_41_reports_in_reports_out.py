@@ -13,8 +13,8 @@ import ldpbayes as lb
 from ldpbayes import read
 from ldpbayes.errors import DataError, LDPBayesError
 from ldpbayes.protocols import UnaryEncoding, designs
+from ldpbayes.scanning import partials, scan, spark
 from ldpbayes.sources import tally
-from ldpbayes.sources.scanning import partials, scan, spark
 
 AUTUMN = pd.Timestamp("2024-10-27 00:30", tz="UTC").value  # half past two in Amsterdam, and an hour later again
 HALVES = [0] * 300 + [1] * 100

@@ -7,10 +7,9 @@ import pandas as pd
 import pytest
 
 import ldpbayes as lb
-from ldpbayes import plots
+from ldpbayes import planning, plots
 from ldpbayes.protocols import UnaryEncoding
 from ldpbayes.simulation import simulate
-from ldpbayes.theory import planning
 
 SURVEY = lb.Collection("abc", [lb.Tally(UnaryEncoding.optimized(3, 1.0), [[1, 0, 0], [0, 1, 0], [0, 1, 1]], [50, 40, 30])])
 

@@ -20,7 +20,7 @@ PACKAGE = pathlib.Path(lb.__file__).parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 #: What runs neither here nor in test_docs, and why: a word of the block.
 NOT_RUN = {
-    "spark": "needs a cluster; tests/test_spark.py runs the same calls where Spark is installed",
+    "spark": "needs a cluster; tests/scanning/test_spark.py runs the same calls where Spark is installed",
     "dask": "needs a cluster; tests/test_docs.py runs the block with a stand-in",
     "ray": "needs a cluster; tests/test_docs.py runs the block with a stand-in",
     "arviz.compare": "takes half a minute; run below by `make calibrate`",

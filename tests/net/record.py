@@ -16,6 +16,7 @@ import warnings
 import numpy as np
 
 import ldpbayes as lb
+from ldpbayes.result.facts import facts_of
 
 HERE = pathlib.Path(__file__).parent
 DATA = HERE.parents[1] / "data"
@@ -40,11 +41,11 @@ def fitted(collection, prior, method):
         if f"derived_{key}" in summary:
             out[f"derived_{key}"] = summary[f"derived_{key}"].values.tolist()
     out["method"], out["step"] = tree.attrs["method"], 1 / collection.n_reports
-    out["log_evidence_error"] = float(tree.attrs.get("log_evidence_error", 0.0))
+    out["log_evidence_error"] = float(facts_of(tree).get("log_evidence_error", 0.0))
     if "exact" in tree.children and "log_evidence" in tree["exact"]:
         out["log_evidence"] = float(tree["exact"]["log_evidence"])
-    elif "log_evidence" in tree.attrs:
-        out["log_evidence"] = float(tree.attrs["log_evidence"])
+    elif "log_evidence" in facts_of(tree):
+        out["log_evidence"] = float(facts_of(tree)["log_evidence"])
     return out
 
 

@@ -25,6 +25,7 @@ from ldpbayes.protocols import LOLOHA, DBitFlip, MemoizedGRR, MemoizedUnary, Rep
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.subset import SubsetSelection
+from ldpbayes.result.facts import facts_of
 
 HERE = pathlib.Path(__file__).parent
 FILE, REPORTS = HERE / "wide.json", HERE / "wide_reports.npz"
@@ -143,7 +144,7 @@ def numbers(tree):
             draws = tree["posterior"][name]
             if name == "coefficients" or "cell" in draws.dims:
                 out |= _combined(draws, f"{name}_combination_")
-    attrs = tree.attrs
+    attrs = facts_of(tree)
     exact = tree["exact"] if "exact" in tree.children else {}
     known = exact["log_evidence"] if "log_evidence" in exact and np.ndim(exact["log_evidence"]) == 0 else np.nan
     if np.isfinite(evidence := float(attrs.get("log_evidence", known))):

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import gammaln
 
 from ldpbayes import GRR, Collection, Tally, fit
-from ldpbayes.posteriors import evidence, expanded
+from ldpbayes.posteriors import expanded
 from ldpbayes.posteriors.conditioned_product.batched import log_masses
 from ldpbayes.posteriors.evidence import log_bayes_factors
 from ldpbayes.posteriors.nodes import Placement
@@ -15,6 +15,7 @@ from ldpbayes.posteriors.products import Products
 from ldpbayes.posteriors.tally_states import TallyStates
 from ldpbayes.priors import Dirichlet, Learnt
 from ldpbayes.protocols import HadamardResponse, RestrictedResponse, SubsetSelection
+from ldpbayes.result.facts import facts_of, log_evidence
 
 
 def collection_of(protocol, p, n, seed):
@@ -57,22 +58,22 @@ def test_evidences_of_other_reports_are_near_those_of_all_tallies():
     found = log_bayes_factors(collection)
     for name, prior in (("jeffreys", Dirichlet.jeffreys(4)), ("flat", Dirichlet.flat(4))):
         method = TallyStates(draws=4, chains=1)
-        exact = evidence.of_result(method.posterior(collection, prior, random_seed=1))[0]
+        exact = log_evidence(fit(collection, prior, method, random_seed=1, estimates=False))[0]
         assert abs(found.log_evidence[name] - exact) < max(3 * found.error[name], 0.05)
 
 
 def test_a_fit_says_what_the_reports_favour():
     collection = collection_of(GRR(40, 3.0), np.r_[np.full(3, 0.3), np.full(37, 0.1 / 37)], 3000, 5)
     tree = fit(collection, random_seed=1, draws=50)
-    assert tree.attrs["log_bayes_factor_learnt"] > 3  # three large categories and nothing else
-    assert tree.attrs["log_bayes_factor_learnt_error"] < 0.1
-    assert "Log Bayes factors against the Jeffreys prior: flat -" in tree.attrs["bayes_factors"]
+    assert facts_of(tree)["log_bayes_factor_learnt"] > 3  # three large categories and nothing else
+    assert facts_of(tree)["log_bayes_factor_learnt_error"] < 0.1
+    assert "Log Bayes factors against the Jeffreys prior: flat -" in facts_of(tree)["bayes_factors"]
     own = fit(collection, prior=0.1, random_seed=1, draws=50)
     form = collection.rows.separable()
     exact = evidence_of(form, np.full(40, 0.1)) - evidence_of(form, np.full(40, 0.5))
-    assert abs(own.attrs["log_bayes_factor_own"] - exact) < own.attrs["log_bayes_factor_own_error"]
+    assert abs(facts_of(own)["log_bayes_factor_own"] - exact) < facts_of(own)["log_bayes_factor_own_error"]
     bare = fit(collection, random_seed=1, draws=50, estimates=False)
-    assert "bayes_factors" not in bare.attrs
+    assert "bayes_factors" not in facts_of(bare)
 
 
 def test_the_factor_of_a_prior_used_far_from_jeffreys_states_what_its_expansion_leaves():
@@ -86,7 +87,7 @@ def test_the_factor_of_a_prior_used_far_from_jeffreys_states_what_its_expansion_
         logs[name] = likelihood.max() + np.log(np.exp(likelihood - likelihood.max()).mean())
     pairs = enumerate(counted)
     tallies = [Tally(protocol, range(len(counts)), counts, f"{k}", labels) for k, (protocol, counts) in pairs]
-    stated = fit(Collection(labels, tallies), alpha, draws=10, chains=2, random_seed=1).attrs
+    stated = facts_of(fit(Collection(labels, tallies), alpha, draws=10, chains=2, random_seed=1))
     gap = stated["log_bayes_factor_own"] - (logs["own"] - logs["jeffreys"])
     assert abs(gap) < 2 * stated["log_bayes_factor_own_error"]
 

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from ldpbayes import fit
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.likelihoods import DenseRows
 from ldpbayes.posteriors.exact import Exact, ExactMoments
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, Channel, designs
+from ldpbayes.result.facts import facts_of
 
 
 def survey(*tallies):
@@ -244,7 +246,7 @@ def test_draws_have_the_exact_mean_covariance_and_margins():
 
 def test_frequencies_agree_with_their_draws():
     collection = simulated(5, 400, 1.0, seed=9)
-    tree = Exact(draws=4000, chains=1).posterior(collection, Dirichlet.jeffreys(5), random_seed=2)
+    tree = fit(collection, Dirichlet.jeffreys(5), Exact(draws=4000, chains=1), random_seed=2, estimates=False)
     draws = tree["posterior"]["frequency"].values[0]
     exact = tree["exact"]
     error = exact["frequency_sd"].values / math.sqrt(4000)
@@ -255,14 +257,14 @@ def test_frequencies_agree_with_their_draws():
 def test_posterior_tree():
     collection = simulated(6, 200, 1.0, seed=1)
     method = Exact(draws=50, chains=2)
-    tree = method.posterior(collection, Dirichlet.jeffreys(6), random_seed=3, ci_prob=0.9)
-    again = method.posterior(collection, Dirichlet.jeffreys(6), random_seed=3, ci_prob=0.9)
+    tree = fit(collection, Dirichlet.jeffreys(6), method, random_seed=3, ci_prob=0.9, estimates=False)
+    again = fit(collection, Dirichlet.jeffreys(6), method, random_seed=3, ci_prob=0.9, estimates=False)
     np.testing.assert_array_equal(tree["posterior"]["distribution"], again["posterior"]["distribution"])
     moments = method.moments(collection, "jeffreys")
     np.testing.assert_allclose(tree["exact"]["distribution_lower"], moments.quantile(0.05))
     np.testing.assert_allclose(tree["exact"]["distribution_cov"], moments.covariance())
     assert float(tree["exact"]["log_evidence"]) == moments.log_evidence
-    assert tree.attrs["method"] == "exact" and tree.attrs["exact_mean_sum_error"] < 1e-12
+    assert tree.attrs["method"] == "exact" and facts_of(tree)["exact_mean_sum_error"] < 1e-12
 
 
 def test_refusals():
@@ -286,7 +288,7 @@ def test_draws_that_need_tables_beyond_memory_are_refused():
     verdict = Exact().feasibility(collection, "jeffreys")
     assert not verdict.feasible and "tables of at most 1e+08 numbers" in verdict.reason
     with pytest.raises(InfeasibleError, match="gives the posterior without draws"):
-        Exact().posterior(collection, "jeffreys", random_seed=1)
+        fit(collection, "jeffreys", Exact(), random_seed=1, estimates=False)
     moments = Exact().moments(collection, "jeffreys")
     np.testing.assert_allclose(moments.mean, 1 / 1024)
     assert Exact().feasibility(survey(Tally(protocol, np.arange(1024), np.full(1024, 10**6))), "jeffreys").feasible

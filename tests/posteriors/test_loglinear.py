@@ -1,5 +1,7 @@
 """Log-linear tables: by enumeration of the effects, particles against plain weights, and what the prior does."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -9,10 +11,11 @@ from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference import nested
 from ldpbayes.posteriors import loglinear
 from ldpbayes.posteriors.base import Problem, Watch
+from ldpbayes.posteriors.weighted import Weighted
 from ldpbayes.priors import LogLinear
 from ldpbayes.protocols import GRR, Attributes, UnaryEncoding
 from ldpbayes.protocols.designs import warner
-from ldpbayes.protocols.local_hashing import LocalHashing
+from ldpbayes.result.facts import facts_of
 
 PAIR = Attributes((warner(0.8), warner(0.75)))
 
@@ -51,8 +54,8 @@ def enumerated(prior, rows, points=71, width=4.5):
 
 def test_weights_and_evidence_are_those_of_enumeration(pair, fitted):
     evidence, mean = enumerated(LogLinear((2, 2)), pair.rows)
-    assert fitted.attrs["method"] == "loglinear" and fitted.attrs["sampling"] == "independent"
-    assert fitted.attrs["log_evidence"] == pytest.approx(evidence, abs=0.02 + 4 * fitted.attrs["log_evidence_error"])
+    assert fitted.attrs["method"] == "weighted" and facts_of(fitted)["sampling"] == "independent"
+    assert facts_of(fitted)["log_evidence"] == pytest.approx(evidence, abs=0.02 + 4 * facts_of(fitted)["log_evidence_error"])
     summary = fitted["summary"].to_dataset().sel(target="distribution")
     assert (np.abs(summary["mean"] - mean) < 4.5 * summary["mcse"] + 2e-4).all()
 
@@ -69,8 +72,8 @@ def test_evidence_of_independence_is_the_product_of_the_margins(pair, fitted):
         prior = LogLinear((2,))
         p = loglinear.softmax(prior.predictor(theta))
         total += logsumexp(prior.log_prior(theta) + rows.log_likelihood(np.ascontiguousarray(p.T))) + np.log(0.003)
-    found = fitted.attrs["log_evidence_independence"]
-    assert found == pytest.approx(total, abs=0.01 + 4 * fitted.attrs["log_evidence_independence_error"])
+    found = facts_of(fitted)["log_evidence_independence"]
+    assert found == pytest.approx(total, abs=0.01 + 4 * facts_of(fitted)["log_evidence_independence_error"])
 
 
 def test_scales_given_the_effects_are_drawn_from_their_conditional():
@@ -122,19 +125,18 @@ def test_information_is_block_diagonal_in_the_interactions():
 def test_particles_go_on_from_weights_that_are_not_enough(pair, fitted, monkeypatch):
     monkeypatch.setattr(loglinear, "WAYS", nested.WAYS[1:2])
     problem = Problem.of(pair, LogLinear((2, 2)))
-    method = loglinear.LogLinearTable(draws=150, chains=2)
+    method = Weighted(draws=150, chains=2)
     sample = method.run(method.prepare(problem), np.random.default_rng(1), Watch())
     assert sample.verdict.accepted
     mean = fitted["summary"]["mean"].sel(target="distribution").values
     sd = fitted["summary"]["sd"].sel(target="distribution").values
     assert (np.abs(sample.distribution.mean(axis=(0, 1)) - mean) < 0.35 * sd).all()
     found, error = sample.facts["log_evidence"], sample.facts["log_evidence_error"]
-    assert 0 < error < 0.5 and found == pytest.approx(fitted.attrs["log_evidence"], abs=0.02 + 5 * error)
+    assert 0 < error < 0.5 and found == pytest.approx(facts_of(fitted)["log_evidence"], abs=0.02 + 5 * error)
 
 
 def test_many_distinct_reports_are_expanded_and_weighed_once(monkeypatch):
     """Moves visit an expansion, with the same information as differences show; weights make it the reports' posterior."""
-    monkeypatch.setattr(loglinear, "CHEAP", 0)
     prior = LogLinear((3, 4))
     collection = surveyed(UnaryEncoding.optimized(12, 2.0), np.full(12, 1 / 12), 400)
     table = loglinear.Table(prior, collection.rows)
@@ -149,8 +151,7 @@ def test_many_distinct_reports_are_expanded_and_weighed_once(monkeypatch):
     monkeypatch.setattr(loglinear.Reports, "value_and_gradient", lambda self, p: visits.append(len(p)) or plain(self, p))
     quick = table.drawn(600, np.random.default_rng(3))
     assert quick.verdict.accepted and sum(visits) < 100
-    monkeypatch.setattr(loglinear, "MANY", np.inf)
-    slow = table.drawn(600, np.random.default_rng(4))
+    slow = replace(table, many=collection.n_reports).drawn(600, np.random.default_rng(4))
     assert sum(visits) > 600
     (one,), (other,) = quick.weights, slow.weights
     error = np.hypot(one.log_evidence_error, other.log_evidence_error)
@@ -158,15 +159,6 @@ def test_many_distinct_reports_are_expanded_and_weighed_once(monkeypatch):
     means = [found.weight @ found.distribution for found in (one, other)]
     sd = np.sqrt(one.weight @ (one.distribution - means[0]) ** 2)
     assert (np.abs(means[0] - means[1]) < 4.5 * sd * np.sqrt(1 / one.effective_sample + 1 / other.effective_sample)).all()
-
-
-def test_few_distinct_reports_are_not_expanded(monkeypatch):
-    """It saved no time, and of 114 hashes it left 1,087 effective draws, where the reports leave 3,529."""
-    collection = surveyed(LocalHashing(8, 3.6), [0.05, 0.02, 0.2, 0.02, 0.4, 0.03, 0.2, 0.08], 114)
-    visits, plain = [], loglinear.Reports.value_and_gradient
-    monkeypatch.setattr(loglinear.Reports, "value_and_gradient", lambda self, p: visits.append(len(p)) or plain(self, p))
-    found = loglinear.Table(LogLinear((2, 2, 2)), collection.rows).drawn(600, np.random.default_rng(3))
-    assert found.verdict.accepted and sum(visits) > 600
 
 
 def test_few_reports_shrink_to_the_product_of_the_margins():
@@ -182,7 +174,7 @@ def test_few_reports_shrink_to_the_product_of_the_margins():
 
 
 def test_refusals_are_sentences(pair):
-    method = loglinear.LogLinearTable()
-    assert "log-linear prior" in method.feasibility(pair, "jeffreys").reason
+    method = Weighted()
+    assert "not Dirichlet" in method.feasibility(pair, "jeffreys").reason
     with pytest.raises(InfeasibleError, match="lower order"):
         LogLinear((8, 8, 8, 8, 8)).basis  # noqa: B018

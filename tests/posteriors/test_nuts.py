@@ -10,7 +10,7 @@ import pytest
 from arviz_stats.base import array_stats
 from scipy import special, stats
 
-from ldpbayes import GRR, Collection, Tally
+from ldpbayes import GRR, Collection, Tally, fit
 from ldpbayes.collections import tensor
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.inference.nuts import finished
@@ -18,6 +18,7 @@ from ldpbayes.methods import NUTS, Exact
 from ldpbayes.posteriors import nuts
 from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.priors import Dirichlet, Learnt, Smooth
+from ldpbayes.result.facts import facts_of
 
 
 def errors(tree, name, expected):
@@ -89,7 +90,9 @@ DRAWN = [pytest.param("nigeria", marks=pytest.mark.calibrate), "eriksson", "grr1
 @pytest.mark.parametrize("name", DRAWN)
 def test_exact_agrees(name, request):
     collection, tree = request.getfixturevalue(name), request.getfixturevalue(f"nuts_{name}")
-    exact = Exact().posterior(collection, Dirichlet(tree["constant_data"]["alpha"].values), random_seed=1)["exact"]
+    exact = fit(collection, Dirichlet(tree["constant_data"]["alpha"].values), Exact(), random_seed=1, estimates=False)[
+        "exact"
+    ]
     assert np.abs(errors(tree, "distribution", exact["distribution_mean"].values)).max() < 4
     assert np.abs(errors(tree, "frequency", exact["frequency_mean"].values)).max() < 4
 
@@ -117,7 +120,7 @@ def test_chains_converge_without_divergences(name, request):
 @pytest.mark.calibrate  # compiles anew
 def test_same_seed_same_draws_whatever_was_compiled_or_sampled_between(nigeria, nuts_nigeria, monkeypatch):
     def draws(method, seed):
-        return method.posterior(nigeria, "flat", random_seed=seed)["posterior"]
+        return fit(nigeria, "flat", method, random_seed=seed, estimates=False)["posterior"]
 
     first = nuts_nigeria["posterior"]
     assert not np.array_equal(first["distribution"], draws(NUTS(), 2)["distribution"])
@@ -130,7 +133,7 @@ def test_same_seed_same_draws_whatever_was_compiled_or_sampled_between(nigeria, 
 def test_one_compilation_serves_every_collection_of_a_structure(nuts_eriksson, nuts_grr10, eriksson, monkeypatch):
     monkeypatch.setattr("nutpie.compile_pymc_model", lambda *_, **__: pytest.fail("compiled again"))
     alpha = np.linspace(0.5, 3, 10)
-    tree = NUTS().posterior(eriksson, Dirichlet(alpha), random_seed=4)
+    tree = fit(eriksson, Dirichlet(alpha), NUTS(), random_seed=4, estimates=False)
     assert np.abs(errors(tree, "distribution", reference_mean(eriksson, alpha))).max() < 4
 
 
@@ -146,7 +149,7 @@ def test_settings_say_how_to_run_it_again(nuts_eriksson):
 def test_three_categories_agree_with_a_grid_whichever_way_they_are_observed(minarets, listed, monkeypatch):
     if not listed:
         monkeypatch.setattr("ldpbayes.collections.tensor.lists_reports", lambda tally: False)
-    tree = NUTS().posterior(minarets, "flat", random_seed=5)
+    tree = fit(minarets, "flat", NUTS(), random_seed=5, estimates=False)
     step = (np.arange(400) + 0.5) / 400
     first, second = np.meshgrid(step, step)
     inside = first + second < 1
@@ -156,6 +159,7 @@ def test_three_categories_agree_with_a_grid_whichever_way_they_are_observed(mina
     assert np.abs(errors(tree, "distribution", p @ weight / weight.sum())).max() < 4
 
 
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_interruption_keeps_what_the_chains_have_finished(eriksson, monkeypatch):
     def interrupted(*args, sample=nutpie.sample, **settings):
         tree = sample(*args, **settings)
@@ -164,14 +168,15 @@ def test_interruption_keeps_what_the_chains_have_finished(eriksson, monkeypatch)
         return tree
 
     monkeypatch.setattr("nutpie.sample", interrupted)
-    tree = NUTS(draws=100).posterior(eriksson, "jeffreys", random_seed=1)
+    tree = fit(eriksson, "jeffreys", NUTS(draws=100), random_seed=1, estimates=False)
     assert tree["posterior"]["distribution"].shape == (2, 70, 10) == (*tree["sample_stats"]["energy"].shape, 10)
-    assert tree.attrs["problem"] == "sampling was interrupted and left 2 of 4 chains with 70 of 100 draws"
+    assert facts_of(tree)["problem"] == "sampling was interrupted and left 2 of 4 chains with 70 of 100 draws"
     with pytest.raises(KeyboardInterrupt):
         finished(np.full((4, 10, 2), np.nan))
 
 
 @pytest.mark.parametrize("rate, length, expected", [(0.9, 100, [0.9, 0.99]), (0.995, 100, [0.995]), (0.9, 60, [0.9])])
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_chains_that_diverge_are_made_once_more_with_smaller_steps(eriksson, monkeypatch, rate, length, expected):
     """Not where steps were small, and not after an interruption."""
     rates = []
@@ -186,16 +191,16 @@ def test_chains_that_diverge_are_made_once_more_with_smaller_steps(eriksson, mon
         return tree
 
     monkeypatch.setattr("nutpie.sample", diverging)
-    tree = NUTS(draws=100, target_accept=rate).posterior(eriksson, "jeffreys", random_seed=1)
-    assert list(dict.fromkeys(rates)) == expected and tree.attrs["divergences"] == (len(expected) == 1)
-    assert tree.attrs.get("target_accept_used") == (expected[1] if len(expected) > 1 else None)
+    tree = fit(eriksson, "jeffreys", NUTS(draws=100, target_accept=rate), random_seed=1, estimates=False)
+    assert list(dict.fromkeys(rates)) == expected and facts_of(tree)["divergences"] == (len(expected) == 1)
+    assert facts_of(tree).get("target_accept_used") == (expected[1] if len(expected) > 1 else None)
 
 
 def test_too_many_entries_are_refused_before_anything_is_compiled(minarets, monkeypatch):
     monkeypatch.setattr(nuts, "MAX_ENTRIES", 3)
     assert not NUTS().feasibility(minarets, "flat").feasible
     with pytest.raises(InfeasibleError, match="NUTS takes at most 3"):
-        NUTS().posterior(minarets, "flat")
+        fit(minarets, "flat", NUTS(), estimates=False)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +219,7 @@ def test_invalid_settings_are_refused(settings, message):
 @pytest.mark.parametrize("seed", [-1, True, "one"])
 def test_invalid_seed_is_refused(nigeria, seed):
     with pytest.raises(ArgumentError, match="random_seed must be an integer >= 0"):
-        NUTS().posterior(nigeria, "flat", random_seed=seed)
+        fit(nigeria, "flat", NUTS(), random_seed=seed, estimates=False)
 
 
 def test_asking_for_feasibility_loads_no_pymc():

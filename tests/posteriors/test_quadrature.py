@@ -8,15 +8,19 @@ import pytest
 from cases import CASES
 from scipy import special, stats
 
+from ldpbayes import fit
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
+from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.merging import merge
-from ldpbayes.posteriors.quadrature import Quadrature, engine
-from ldpbayes.posteriors.quadrature import draws as drawing
-from ldpbayes.posteriors.quadrature import target as targets
+from ldpbayes.posteriors.quadrature import Quadrature
+from ldpbayes.posteriors.quadrature.draws import Drawer
+from ldpbayes.posteriors.quadrature.integrand import Integrand, windows
+from ldpbayes.posteriors.quadrature.rules import ProductRule
 from ldpbayes.posteriors.tally_states import TallyStates
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, Channel, designs
+from ldpbayes.result.facts import facts_of
 
 
 def survey(*parts):
@@ -45,18 +49,19 @@ SURVEYS = {
 
 
 @pytest.mark.parametrize("name", SURVEYS)
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_equals_programming_over_tallies(name):
     collection, alpha = SURVEYS[name]
     prior = Dirichlet(alpha)
-    tree = Quadrature(draws=10).posterior(collection, prior, random_seed=1, ci_prob=0.9)
-    exact = TallyStates(draws=10).posterior(collection, prior, random_seed=1, ci_prob=0.9)["exact"]
+    tree = fit(collection, prior, Quadrature(draws=10), random_seed=1, ci_prob=0.9, estimates=False)
+    exact = fit(collection, prior, TallyStates(draws=10), random_seed=1, ci_prob=0.9, estimates=False)["exact"]
     sd = exact["distribution_sd"].values
     for key, value in tree["exact"].data_vars.items():
         scale = {"distribution_cov": np.outer(sd, sd), "log_evidence": 1.0, "frequency_mean": 1.0, "frequency_sd": 1.0}
         difference = np.abs(value.values - exact[key].values) / scale.get(key, sd)
         assert difference.max() < (1e-6 if key == "frequency_sd" else 1e-8), key
-    assert tree.attrs["quadrature_error"] <= 1e-6
-    assert tree.attrs["mass_left_out"] <= 1e-9
+    assert facts_of(tree)["quadrature_error"] <= 1e-6
+    assert facts_of(tree)["mass_left_out"] <= 1e-9
 
 
 def test_enumeration_over_the_true_values():
@@ -72,7 +77,7 @@ def test_enumeration_over_the_true_values():
         weights[x] = odds * math.prod(cells[j][v] for j, v in zip(reports, x, strict=True))
     total = sum(weights.values())
     urn = math.prod(Fraction(sum(alpha)) + k for k in range(3))
-    exact = Quadrature(draws=10).posterior(collection, Dirichlet(alpha), random_seed=1)["exact"]
+    exact = fit(collection, Dirichlet(alpha), Quadrature(draws=10), random_seed=1, estimates=False)["exact"]
     assert exact["log_evidence"] == pytest.approx(math.log(total / urn) + rows.log_constant, abs=1e-12)
     tallies = [sum(w * x.count(v) for x, w in weights.items()) / total for v in range(3)]
     np.testing.assert_allclose(exact["frequency_mean"], [float(t) / 3 for t in tallies], rtol=1e-11)
@@ -83,7 +88,7 @@ def test_enumeration_over_the_true_values():
 @pytest.mark.parametrize("counts", [[7, 3], [100_000, 2], [0, 50_000]])
 def test_direct_questions_give_the_beta_posterior(counts):
     collection = survey((Channel(np.eye(2)), counts))
-    tree = Quadrature().posterior(collection, Dirichlet([0.5, 1.5]), random_seed=3)
+    tree = fit(collection, Dirichlet([0.5, 1.5]), Quadrature(), random_seed=3, estimates=False)
     beta = stats.beta([counts[0] + 0.5, counts[1] + 1.5], [counts[1] + 1.5, counts[0] + 0.5])
     a, b = counts[0] + 0.5, counts[1] + 1.5
     exact, sd = tree["exact"], math.sqrt(a * b / (a + b + 1)) / (a + b)
@@ -99,7 +104,7 @@ def test_direct_questions_give_the_beta_posterior(counts):
 
 def test_minarets_under_a_flat_prior_against_a_fine_grid():
     """Two channels, three latent categories: midpoints of 1,500 × 1,500 cells of (p0, p1 | p0) sticks."""
-    exact = Quadrature(draws=10).posterior(MINARETS, Dirichlet.flat(3), random_seed=1)["exact"]
+    exact = fit(MINARETS, Dirichlet.flat(3), Quadrature(draws=10), random_seed=1, estimates=False)["exact"]
     v = (np.arange(1500) + 0.5) / 1500
     first, second = np.meshgrid(v, v, indexing="ij")
     p = np.stack([first, (1 - first) * second, (1 - first) * (1 - second)]).reshape(3, -1)
@@ -119,9 +124,9 @@ def test_minarets_under_a_flat_prior_against_a_fine_grid():
 
 
 def test_minarets_is_accurate_far_below_a_posterior_sd():
-    first = Quadrature(draws=10).posterior(MINARETS, Dirichlet.flat(3), random_seed=1)
-    second = Quadrature(draws=10, tolerance=1e-11).posterior(MINARETS, Dirichlet.flat(3), random_seed=1)
-    assert first.attrs["nodes_per_stick"] < second.attrs["nodes_per_stick"]
+    first = fit(MINARETS, Dirichlet.flat(3), Quadrature(draws=10), random_seed=1, estimates=False)
+    second = fit(MINARETS, Dirichlet.flat(3), Quadrature(draws=10, tolerance=1e-11), random_seed=1, estimates=False)
+    assert facts_of(first)["nodes_per_stick"] < facts_of(second)["nodes_per_stick"]
     sd = second["exact"]["distribution_sd"].values
     for key in ("distribution_mean", "distribution_sd", "distribution_lower", "distribution_upper"):
         assert (np.abs(first["exact"][key] - second["exact"][key]) < 1e-8 * sd).all(), key
@@ -130,7 +135,7 @@ def test_minarets_is_accurate_far_below_a_posterior_sd():
 def test_a_hundred_thousand_reports():
     """Three categories at n = 1e5: means add up, and the sd is that of the information at the mode."""
     collection = survey((GRR(3, 1.0), [45_000, 32_000, 23_000]))
-    exact = Quadrature(draws=10).posterior(collection, Dirichlet.jeffreys(3), random_seed=1)["exact"]
+    exact = fit(collection, Dirichlet.jeffreys(3), Quadrature(draws=10), random_seed=1, estimates=False)["exact"]
     assert exact["distribution_mean"].values.sum() == pytest.approx(1, abs=1e-12)
     np.testing.assert_allclose(exact["distribution_cov"].values.sum(axis=0), 0, atol=1e-12)
     rows, mean = collection.rows, exact["distribution_mean"].values
@@ -143,9 +148,10 @@ def test_a_hundred_thousand_reports():
 
 
 @pytest.mark.parametrize("name", ["two categories", "unequal prior", "rank-deficient", "equal columns", "five categories"])
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_draws_are_from_the_posterior(name):
     collection, alpha = SURVEYS[name]
-    tree = Quadrature(draws=5000).posterior(collection, Dirichlet(alpha), random_seed=21, ci_prob=0.8)
+    tree = fit(collection, Dirichlet(alpha), Quadrature(draws=5000), random_seed=21, ci_prob=0.8, estimates=False)
     exact = tree["exact"]
     for target in ("distribution", "frequency"):
         values = tree["posterior"][target].values.reshape(-1, len(alpha))
@@ -166,12 +172,12 @@ def test_draws_are_from_the_posterior(name):
 def test_draws_under_concentrations_just_above_a_whole_number(alpha):
     """What is left of 1.0004 beside a whole count is .0004, whose Beta law has nearly all its mass next to zero."""
     collection = survey((Channel([[0.6, 0.2, 0.1], [0.3, 0.6, 0.1], [0.1, 0.2, 0.8]]), [3, 9, 6]))
-    _draws_agree(Quadrature(draws=2000).posterior(collection, Dirichlet(alpha), random_seed=1))
+    _draws_agree(fit(collection, Dirichlet(alpha), Quadrature(draws=2000), random_seed=1, estimates=False))
 
 
 def test_draws_of_a_category_that_a_report_proves():
     collection = survey((Channel([[0.5, 0, 0], [0.3, 0.7, 0.3], [0.2, 0.3, 0.7]]), [3, 9, 6]))
-    _draws_agree(Quadrature(draws=2000).posterior(collection, Dirichlet([0.001, 0.5, 0.5]), random_seed=1))
+    _draws_agree(fit(collection, Dirichlet([0.001, 0.5, 0.5]), Quadrature(draws=2000), random_seed=1, estimates=False))
 
 
 def _draws_agree(tree):
@@ -187,9 +193,9 @@ def _draws_agree(tree):
 def test_five_reports_over_a_thousand_categories():
     collection = Collection([str(x) for x in range(1024)], [Tally(GRR(1024, 3.0), [5, 5, 17, 900, 31])])
     prior = Dirichlet.jeffreys(1024)
-    tree = Quadrature(draws=10).posterior(collection, prior, random_seed=2)
-    exact = TallyStates(draws=10).posterior(collection, prior, random_seed=1)["exact"]
-    assert tree.attrs["n_groups"] == 5
+    tree = fit(collection, prior, Quadrature(draws=10), random_seed=2, estimates=False)
+    exact = fit(collection, prior, TallyStates(draws=10), random_seed=1, estimates=False)["exact"]
+    assert facts_of(tree)["n_groups"] == 5
     for key in ("distribution_mean", "distribution_sd", "distribution_lower", "distribution_upper", "log_evidence"):
         np.testing.assert_allclose(tree["exact"][key], exact[key], rtol=1e-7, err_msg=key)
 
@@ -202,15 +208,23 @@ def test_every_protocol_has_one_posterior(case):
     tally = Tally(protocol, protocol.privatize(rng.choice(a, size=40), rng))
     collection, prior = Collection([f"x{i}" for i in range(a)], [tally]), Dirichlet(np.linspace(0.5, 1.25, a))
     first, second = (
-        m(draws=10).posterior(collection, prior, random_seed=1)["exact"].to_dataset() for m in (Quadrature, TallyStates)
+        fit(collection, prior, m(draws=10), random_seed=1, estimates=False)["exact"].to_dataset()
+        for m in (Quadrature, TallyStates)
     )
     for key in first.data_vars:
         np.testing.assert_allclose(first[key], second[key], rtol=1e-7, atol=1e-12, err_msg=key)
 
 
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_reports_that_say_nothing_leave_the_prior():
     alpha = [0.5, 1, 2]
-    tree = Quadrature(draws=500).posterior(survey((Channel(np.full((2, 3), 0.5)), [3, 2])), Dirichlet(alpha), random_seed=1)
+    tree = fit(
+        survey((Channel(np.full((2, 3), 0.5)), [3, 2])),
+        Dirichlet(alpha),
+        Quadrature(draws=500),
+        random_seed=1,
+        estimates=False,
+    )
     np.testing.assert_allclose(tree["exact"]["distribution_mean"], np.array(alpha) / 3.5, rtol=1e-12)
     np.testing.assert_allclose(tree["exact"]["distribution_lower"], stats.beta(alpha, [3, 2.5, 1.5]).ppf(0.025), rtol=1e-9)
     assert tree["exact"]["log_evidence"] == pytest.approx(5 * math.log(0.5))
@@ -220,48 +234,64 @@ def test_windows_never_cut_off_what_they_must_keep():
     """Random points within depth of the maximum lie inside the windows, level by level."""
     rng = np.random.default_rng(4)
     collection, alpha = SURVEYS["two channels"]
-    problem = targets.Target.of(merge(collection.rows, Dirichlet(np.array(alpha) * 3)))
+    problem = Integrand.of(merge(collection.rows, Dirichlet(np.array(alpha) * 3)))
     p = problem.centre + rng.normal(0, 0.1, (4000, 3)) @ (np.eye(3) - 1 / 3)
     p = p[(p > 0).all(axis=1)]
     value = np.log(p @ problem.matrix.T) @ problem.counts
     assert value.max() <= problem.top
     p = p[value > problem.top - problem.depth]
     assert len(p) > 100
-    low, high = targets.windows(problem, problem.matrix[None, :, 0], problem.matrix[None, :, 1:])
+    low, high = windows(problem, problem.matrix[None, :, 0], problem.matrix[None, :, 1:])
     assert (p[:, 0] >= low).all() and (p[:, 0] <= high).all()
     images, rest = p[:, :1] * problem.matrix[:, 0], 1 - p[:, :1]
     head, tail = images + rest * problem.matrix[:, 1], images + rest * problem.matrix[:, 2]
-    low, high = targets.windows(problem, head, tail[:, :, None])
+    low, high = windows(problem, head, tail[:, :, None])
     stick = p[:, 1] / rest[:, 0]
     assert (stick >= low).all() and (stick <= high).all()
 
 
 def test_the_same_seed_gives_the_same_draws():
     collection, alpha = SURVEYS["five categories"]
-    first, second = (Quadrature(draws=20).posterior(collection, Dirichlet(alpha), random_seed=9) for _ in range(2))
+    first, second = (
+        fit(collection, Dirichlet(alpha), Quadrature(draws=20), random_seed=9, estimates=False) for _ in range(2)
+    )
     np.testing.assert_array_equal(first["posterior"]["distribution"], second["posterior"]["distribution"])
-    assert json.loads(first.attrs["settings"])["tolerance"] == 1e-6
+    assert json.loads(first.attrs["settings"])["draws"] == 20
 
 
-def test_nodes_computed_twice_give_the_draws_of_nodes_kept(monkeypatch):
+def test_nodes_computed_twice_give_the_draws_of_nodes_in_memory():
     collection, alpha = SURVEYS["five categories"]
-    method, draws = Quadrature(draws=50), []
-    for keep in (2**22, 0):
-        monkeypatch.setattr(drawing, "KEEP", keep)
-        draws.append(method.posterior(collection, Dirichlet(alpha), random_seed=9)["posterior"]["distribution"])
-    np.testing.assert_array_equal(*draws)
+    integrand = Integrand.of(merge(collection.rows, Dirichlet(alpha)))
+    first, second = (
+        Drawer(integrand, ProductRule(8), 56, kept_nodes=number).draw(200, np.random.default_rng(9), Watch())
+        for number in (2**22, 0)
+    )
+    np.testing.assert_array_equal(first, second)
 
 
-def test_refuses_above_its_limits(monkeypatch):
-    wide = Collection([str(x) for x in range(9)], [Tally(GRR(9, 1.0), np.arange(9))])
-    with pytest.raises(InfeasibleError, match="Distinguishable categories must be at most 8 for quadrature, got 9"):
-        Quadrature().posterior(wide, Dirichlet.flat(9))
+@pytest.mark.parametrize("a", [9, 3000])
+def test_refuses_many_categories_before_rows_are_merged(monkeypatch, a):
+    monkeypatch.setattr("ldpbayes.posteriors.merging.merge", None)
+    wide = Collection([str(x) for x in range(a)], [Tally(GRR(a, 1.0), np.arange(a), [50] * a)])
+    with pytest.raises(InfeasibleError, match=r"Quadrature takes at most 6e\+09 operations"):
+        fit(wide, Dirichlet.flat(a), Quadrature(), estimates=False)
+
+
+def test_nine_categories_of_few_reports():
+    """The rule is exact by its degree: a product of nine sticks with three nodes."""
+    nine = Collection([str(x) for x in range(9)], [Tally(GRR(9, 1.0), [1, 4])])
+    tree = fit(nine, Dirichlet.flat(9), Quadrature(draws=20), random_seed=1, estimates=False)
+    exact = fit(nine, Dirichlet.flat(9), TallyStates(draws=10), random_seed=1, estimates=False)["exact"]
+    for key in ("distribution_mean", "distribution_sd", "log_evidence"):
+        np.testing.assert_allclose(tree["exact"][key], exact[key], rtol=1e-9)
+
+
+def test_refuses_above_its_limits():
     eight = Collection([str(x) for x in range(8)], [Tally(GRR(8, 1.0), np.arange(8), [50] * 8)])
     with pytest.raises(InfeasibleError, match=r"Quadrature takes at most 6e\+09 operations"):
-        Quadrature().posterior(eight, Dirichlet.flat(8))
-    monkeypatch.setattr(engine, "MAX_WORK", 4e7)
+        fit(eight, Dirichlet.flat(8), Quadrature(), estimates=False)
     with pytest.raises(ConvergenceError, match=r"not resolved: .* tolerance 1e-20\. Quadrature takes at most"):
-        Quadrature(tolerance=1e-20).posterior(MINARETS, Dirichlet.flat(3))
+        fit(MINARETS, Dirichlet.flat(3), Quadrature(tolerance=1e-20, max_work=4e6), estimates=False)
 
 
 def test_refuses_wrong_settings():

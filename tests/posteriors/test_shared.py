@@ -18,6 +18,7 @@ from ldpbayes.priors import Dirichlet
 from ldpbayes.priors.learnt import Learnt
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.result.facts import facts_of
 
 A, QUICK = 6, {"random_seed": 1, "estimates": False}
 
@@ -48,12 +49,12 @@ def test_one_alpha_agrees_with_brute_force(cells, tree):
     log_weight = np.array([sum(one.log_evidence for one in row) for row in found]) + stats.norm.logpdf(t)
     weight = np.exp(log_weight - logsumexp(log_weight))
     alpha = weight @ prior.alpha(t)
-    assert tree.attrs["alpha_mean"] == pytest.approx(alpha, rel=2e-3)
-    assert tree.attrs["log_evidence"] == pytest.approx(logsumexp(log_weight) + np.log(t[1] - t[0]), abs=2e-3)
+    assert facts_of(tree)["alpha_mean"] == pytest.approx(alpha, rel=2e-3)
+    assert facts_of(tree)["log_evidence"] == pytest.approx(logsumexp(log_weight) + np.log(t[1] - t[0]), abs=2e-3)
     fine = np.linspace(t[0], t[-1], 1001)
     density = np.exp(CubicSpline(t, log_weight)(fine) - log_weight.max())
     ends = prior.alpha(np.interp([0.025, 0.975], np.cumsum(density) / density.sum(), fine))
-    assert (tree.attrs["alpha_lower"], tree.attrs["alpha_upper"]) == pytest.approx(ends, rel=0.02)
+    assert (facts_of(tree)["alpha_lower"], facts_of(tree)["alpha_upper"]) == pytest.approx(ends, rel=0.02)
     for c in range(len(cells)):
         mean = weight @ np.array([row[c].mean for row in found])
         np.testing.assert_allclose(tree["exact"]["distribution_mean"].isel(cell=c).values, mean, rtol=2e-3)
@@ -69,7 +70,7 @@ def test_weights_of_few_reports_are_trusted_and_agree_with_quadrature():
     nodes = Nodes.alone(one, float(server.log_evidences([one])[0, 0]))
     found, _, verdict = _weighed(server, 0, nodes, np.array([4000]), np.random.default_rng(0), Watch())
     assert verdict.accepted and found.k_hat < 0.5 and found.effective_sample > 0.7 * 4000
-    exact = Quadrature(draws=2, chains=1).posterior(cell, one, random_seed=1)["exact"]
+    exact = fit(cell, one, Quadrature(draws=2, chains=1), random_seed=1, estimates=False)["exact"]
     error = 4 * exact["distribution_sd"].values / np.sqrt(found.effective_sample)
     assert (np.abs(found.weight @ found.distribution - exact["distribution_mean"].values) < error).all()
     assert nodes.log_evidence + found.log_evidence == pytest.approx(float(exact["log_evidence"]), abs=0.05)
@@ -78,14 +79,14 @@ def test_weights_of_few_reports_are_trusted_and_agree_with_quadrature():
 def test_the_result_has_one_alpha(cells, tree):
     alpha = tree["posterior"]["alpha"]
     assert alpha.dims == ("chain", "draw")
-    assert float(alpha.mean()) == pytest.approx(tree.attrs["alpha_mean"], rel=0.05)
+    assert float(alpha.mean()) == pytest.approx(facts_of(tree)["alpha_mean"], rel=0.05)
     assert tree.attrs["prior"].endswith("one alpha for all cells") and tree.attrs["method"] == "exact"
     assert tree.attrs["converged"] and "share one alpha" in tree.attrs["reason"]
     # Under a larger α all cells are more even: the draws of all cells go with the same α.
     spread = tree["posterior"]["distribution"].var("category").mean("cell")
     assert stats.spearmanr(alpha.values.ravel(), spread.values.ravel()).statistic < -0.2
-    alone = fit(cells["g0"], "learnt", draws=50, **QUICK).attrs
-    assert np.log(tree.attrs["alpha_upper"] / tree.attrs["alpha_lower"]) < np.log(
+    alone = facts_of(fit(cells["g0"], "learnt", draws=50, **QUICK))
+    assert np.log(facts_of(tree)["alpha_upper"] / facts_of(tree)["alpha_lower"]) < np.log(
         alone["alpha_upper"] / alone["alpha_lower"]
     )
 

@@ -13,6 +13,7 @@ from fuzz_numbers import Compared, against, of_law
 import ldpbayes as lb
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.likelihoods import Summary
+from ldpbayes.result.facts import facts_of
 
 REPORTS = np.array([1, 1, 2, 3, 3, 3, 5, 7, 9, 9, 10, 12, 14, 4])
 
@@ -44,10 +45,10 @@ def test_expansions_that_are_asked_for_state_their_errors(prior, method):
     protocol = lb.protocols.UnaryEncoding.optimized(12, 1.0)
     data = surveyed(12, protocol, protocol.privatize(rng.integers(12, size=400), rng))
     tree, drawn = lb.fit(data, prior, method, draws=0), lb.fit(data, prior, random_seed=1, draws=2000)
-    off, error = float(tree["exact"]["log_evidence"]) - drawn.attrs["log_evidence"], tree.attrs["log_evidence_error"]
-    assert abs(off) < 2 * np.hypot(error, drawn.attrs["log_evidence_error"]) < 0.1
+    off, error = float(tree["exact"]["log_evidence"]) - facts_of(drawn)["log_evidence"], facts_of(tree)["log_evidence_error"]
+    assert abs(off) < 2 * np.hypot(error, facts_of(drawn)["log_evidence_error"]) < 0.1
     one, other = (found["summary"].sel(target="distribution") for found in (tree, drawn))
-    bound = tree.attrs["predicted_error"] + 3 / np.sqrt(8000)
+    bound = facts_of(tree)["predicted_error"] + 3 / np.sqrt(8000)
     assert (np.abs(one["mean"] - other["mean"]) < bound * other["sd"]).all()
     assert (np.abs(one["sd"] / other["sd"] - 1) < bound).all()
 
@@ -66,12 +67,12 @@ def test_summaries_state_the_error_of_their_evidence_each():
     data = surveyed(7, protocol, protocol.privatize(rng.integers(7, size=3000), rng))
     drawn = lb.fit(data, "flat", "surrogate", random_seed=1)
     summary = Summary.of(data.rows, drawn["summary"]["mean"].sel(target="distribution").values)
-    log_evidence = drawn.attrs["log_evidence"]
+    log_evidence = facts_of(drawn)["log_evidence"]
     alone = lb.fit(summary, "flat", draws=0)
-    assert abs(float(alone["exact"]["log_evidence"]) - log_evidence) < alone.attrs["log_evidence_error"]
+    assert abs(float(alone["exact"]["log_evidence"]) - log_evidence) < facts_of(alone)["log_evidence_error"]
     counted = surveyed(7, lb.GRR(7, 1.0), np.arange(7))
     cells = lb.fit(lb.Cells({"a": summary, "b": counted}, by="group"), "flat", draws=0)["cells"]["log_evidence_error"]
-    assert cells.values[0] == pytest.approx(alone.attrs["log_evidence_error"]) and 0 < cells.values[1] < 1e-5
+    assert cells.values[0] == pytest.approx(facts_of(alone)["log_evidence_error"]) and 0 < cells.values[1] < 1e-5
 
 
 @pytest.mark.parametrize("alpha", [1e4, 1e6, 1e8, 1e10])
@@ -97,7 +98,7 @@ def test_frequencies_and_evidence_under_large_concentrations(world, alpha):
             assert float(one["mean"][x]) == pytest.approx(mean, abs=1e-6)
             assert float(one["sd"][x]) == pytest.approx(sd, rel=2e-4, abs=1e-6)
         off = abs(float(tree["exact"]["log_evidence"]) - law.log_evidence)
-        assert off < tree.attrs["log_evidence_error"] < 1e-2 * alpha / 1e9 + 2e-6
+        assert off < facts_of(tree)["log_evidence_error"] < 1e-2 * alpha / 1e9 + 2e-6
 
 
 def test_few_reports_under_a_learnt_prior_are_no_foreign_exception():

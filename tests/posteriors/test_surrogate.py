@@ -19,6 +19,7 @@ from ldpbayes.posteriors.surrogate import Surrogate
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, SampledAttribute
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.result.facts import facts_of
 from ldpbayes.road.methods import METHODS
 
 
@@ -89,7 +90,7 @@ def test_every_protocol_against_an_exact_method(case):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         method, problem = METHODS["tally_states"](draws=250), Problem.of(collection, prior)
-        exact = method.answer(problem, method.plan(problem), 1, 0.95).parts.exact  # of all kinds of respondents
+        exact = method.answer(problem, method.plan(problem), 1, 0.95).outcome.exact  # of all kinds of respondents
     found = weighted(collection, prior, 1500)
     assert not found.verdict.problem
     error = (found.weight @ found.distribution - exact["distribution_mean"]) / exact["distribution_sd"]
@@ -102,8 +103,8 @@ def test_rejected_weights_raise_with_the_result_and_auto_hands_over():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RankDeficientWarning)
         with pytest.raises(ConvergenceError, match=r"k-hat .* effective draws") as caught:
-            Surrogate(draws=250).posterior(collection, "jeffreys", random_seed=1)
-        assert caught.value.result.attrs["problem"]
+            fit(collection, "jeffreys", Surrogate(draws=250), random_seed=1, estimates=False)
+        assert facts_of(caught.value.result)["problem"]
         tree = fit(collection, "jeffreys", random_seed=1, estimates=False)
     assert tree.attrs["method"] == "pair_slice"
     assert "Before it, surrogate ran first" in tree.attrs["reason"]
@@ -117,12 +118,12 @@ def test_expansion_settles():
 
 def test_two_categories_are_refused():
     with pytest.raises(InfeasibleError, match="three categories"):
-        Surrogate().posterior(collected(GRR(2, 1.0), 50, seed=1), "flat")
+        fit(collected(GRR(2, 1.0), 50, seed=1), "flat", Surrogate())
 
 
 def test_seed_reproduces():
     collection = collected(UnaryEncoding.optimized(8, 1.0), 300, seed=1)
-    first, second = (Surrogate(draws=100).posterior(collection, "flat", random_seed=5) for _ in range(2))
+    first, second = (fit(collection, "flat", Surrogate(draws=100), random_seed=5, estimates=False) for _ in range(2))
     assert np.array_equal(first["posterior"]["distribution"], second["posterior"]["distribution"])
     assert np.array_equal(first["posterior"]["frequency"], second["posterior"]["frequency"])
 

@@ -11,12 +11,12 @@ from ldpbayes import entropy
 from ldpbayes.collections import Tally
 from ldpbayes.errors import ArgumentError
 from ldpbayes.estimators.confidence import confidence_intervals
+from ldpbayes.planning.risk import balanced_mle_risk, mle_risk, oracle_risk
 from ldpbayes.protocols import BlockDesign, make_protocol, projective
 from ldpbayes.protocols.base import largest_ratio
 from ldpbayes.protocols.block_design import ORDERS, best_order
 from ldpbayes.theory.bounds import exact_floor
 from ldpbayes.theory.information import informations
-from ldpbayes.theory.risk import balanced_mle_risk, mle_risk, oracle_risk
 
 
 # ---- geometry --------------------------------------------------------------------------------------------------------

@@ -424,5 +424,5 @@ def test_too_few_categories_are_refused(case, n_categories):
 def test_mend_31_every_registered_protocol_stands_in_the_table():
     """A new protocol, design or combinator without a case fails here, and so escapes none of the tests above."""
     built = {case.build(a, 1.0).design for case in CASES for a in case.categories}
-    built |= {"item_count"}  # a group alone identifies no category: tests/posteriors/test_tally_chain.py has whole designs
+    built |= {"item_count"}  # a group alone identifies no category: tests/test_list_experiments.py has whole designs
     assert built == {*PROTOCOLS, *DESIGNS, *COMBINATORS}

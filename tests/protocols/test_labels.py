@@ -31,7 +31,7 @@ from ldpbayes.protocols import (
     kronecker,
     product,
 )
-from ldpbayes.protocols.repeated.fresh import Repeated
+from ldpbayes.repeated.fresh import Repeated
 
 FIXED = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
 YES_NO, FRUIT = ("no", "yes"), ("Äpfel", "Birnen", "straße")

@@ -13,13 +13,13 @@ from ldpbayes import entropy, hashing
 from ldpbayes.collections import Tally
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
 from ldpbayes.estimators.confidence import confidence_intervals
+from ldpbayes.planning import plan
+from ldpbayes.planning.risk import mle_risk
 from ldpbayes.protocols import make_protocol
 from ldpbayes.protocols.base import largest_ratio
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.local_hashing import LocalHashing, PooledHashing, pool_loss, seeds_for
 from ldpbayes.protocols.registry import parse_name
-from ldpbayes.theory.planning import plan
-from ldpbayes.theory.risk import mle_risk
 
 BITS64 = 2**64 - 1
 

@@ -14,6 +14,7 @@ from ldpbayes.regression.fitting import Model
 from ldpbayes.regression.formula import Formula
 from ldpbayes.regression.reports import reports_of_cells
 from ldpbayes.result import add_log_likelihood
+from ldpbayes.result.facts import facts_of
 
 DENIERS = {"of": "yes/3", "say": "no/3", "channel": "1"}
 ASKED = {"report": "y", "design": "treat", "random_seed": 1}
@@ -150,7 +151,7 @@ def test_cells_channels_and_labels_of_a_list():
     frame, design = survey(400).assign(w=np.random.default_rng(1).uniform(0.5, 2, 400)), ListExperiment(3)
     by_hand = {"0": design.control, "1": design.treatment}
     found = regress(frame, "angry ~ x", by_hand, categories=["calm", "angry"], draws=100, weights="w", **ASKED)
-    assert list(found["posterior"]["category"].values) == ["calm", "angry"] and found.attrs["design_effect"] > 1
+    assert list(found["posterior"]["category"].values) == ["calm", "angry"] and facts_of(found)["design_effect"] > 1
     race = regress(Cells({"all": load_example("race")}, by="where"), "angry ~ 1", draws=100, random_seed=1)
     assert 0.02 < float(race["summary"]["mean"].sel(target="distribution", category="yes")) < 0.2
 

@@ -11,7 +11,7 @@ import ldpbayes as lb
 from ldpbayes import pages, plots
 from ldpbayes.examples import FOLDER
 
-# Weak reports on purpose: that the prior decides is told by tests/mend/test_21_separation.py.
+# Weak reports on purpose: that the prior decides is told by tests/regression/test_separation.py.
 pytestmark = pytest.mark.filterwarnings("ignore:(The prior decides|Prior and reports disagree) on")
 
 FORMULA = "connected ~ female + married + age_group"

@@ -13,8 +13,9 @@ from ldpbayes.errors import ArgumentError, ConvergenceError, DataError, Diagnost
 from ldpbayes.pages import show
 from ldpbayes.protocols.designs import forced_response, warner
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.result.facts import facts_of
 
-# Weak reports on purpose: that the prior decides is told by tests/mend/test_21_separation.py.
+# Weak reports on purpose: that the prior decides is told by tests/regression/test_separation.py.
 pytestmark = pytest.mark.filterwarnings("ignore:(The prior decides|Prior and reports disagree) on")
 
 DIE = forced_response(2 / 3, (1, 1))
@@ -57,7 +58,7 @@ def test_one_cell_of_two_categories_is_the_exact_posterior(scale):
     assert float(summary["mean"]) == pytest.approx(mean, abs=4 * error) and error < 0.002
     assert float(summary["sd"]) == pytest.approx(np.sqrt(second / whole - mean**2), rel=0.05)
     evidence = np.log(whole) - 16 * np.log(10)
-    assert found.attrs["log_evidence"] == pytest.approx(evidence, abs=4 * found.attrs["log_evidence_error"] + 1e-6)
+    assert facts_of(found)["log_evidence"] == pytest.approx(evidence, abs=4 * facts_of(found)["log_evidence_error"] + 1e-6)
 
 
 def test_nigeria_lies_about_its_maximum(nigeria):
@@ -69,7 +70,7 @@ def test_nigeria_lies_about_its_maximum(nigeria):
     sd = nigeria["summary"]["coefficients_sd"].sel(category="yes")
     np.testing.assert_allclose(sd, maximum.standard_errors.sel(category="yes"), rtol=0.1)
     assert nigeria["posterior"]["coefficients"].dims == ("chain", "draw", "term", "category")
-    assert nigeria.attrs["k_hat"] < 0.7 and nigeria.attrs["converged"]
+    assert facts_of(nigeria)["k_hat"] < 0.7 and nigeria.attrs["converged"]
     mean = float(nigeria["summary"]["mean"].sel(target="distribution", category="yes"))
     assert mean == pytest.approx(0.2639, abs=0.01)  # as another package averages over the covariates, without a prior
 
@@ -122,7 +123,7 @@ def test_weights_are_a_pseudo_posterior_with_a_linearized_design_effect(counts):
         for w, name in ((even, None), (even, "w"), (uneven, "w"))
     )
     np.testing.assert_allclose(plain["posterior"]["coefficients"], same["posterior"]["coefficients"])
-    assert other.attrs["design_effect"] == pytest.approx(1.36, abs=0.1)  # E w²/(E w)² of weights 1 and 4
+    assert facts_of(other)["design_effect"] == pytest.approx(1.36, abs=0.1)  # E w²/(E w)² of weights 1 and 4
     assert "pseudo-posterior" in other.attrs["pseudo"]
     assert np.isnan(other["summary"]["mean"].sel(target="frequency")).all()  # F has no meaning under weights
     ratio = other["summary"]["coefficients_sd"] / plain["summary"]["coefficients_sd"]
@@ -155,7 +156,7 @@ def test_a_result_with_effects_of_groups_has_their_spread_and_predicts_known_and
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"g": np.tile(["u", "v", "w"], 100), "report": rng.integers(0, 2, 300)})
     try:
-        found = lb.regress(frame, "answer ~ 1 + (1 | g)", warner(0.9), method="laplace", draws=50, random_seed=1)
+        found = lb.regress(frame, "answer ~ 1 + (1 | g)", warner(0.9), method="weighted", draws=50, random_seed=1)
     except ConvergenceError as err:  # weights of so few draws
         found = err.result
     assert found["posterior"]["1|g"].dims == ("chain", "draw", "1|g_level", "category")

@@ -9,7 +9,7 @@ import ldpbayes as lb
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols.designs import warner
 
-# Weak reports on purpose: that the prior decides is told by tests/mend/test_21_separation.py.
+# Weak reports on purpose: that the prior decides is told by tests/regression/test_separation.py.
 pytestmark = pytest.mark.filterwarnings("ignore:(The prior decides|Prior and reports disagree) on")
 
 

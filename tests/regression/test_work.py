@@ -1,8 +1,10 @@
 """What a regression costs: weights that cannot be mended hand over, chains announce themselves, matrices take one thread.
 
 The kind: work that grew by chance of the draw. Siblings searched: `weighted` also serves effects of cells
-(posteriors/laplace.py), and the compiled gradient hierarchical priors and the smoothing of private groups.
+(posteriors/weighted.py), and the compiled gradient hierarchical priors and the smoothing of private groups.
 """
+
+import functools
 
 import numpy as np
 import pandas as pd
@@ -12,7 +14,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import ldpbayes as lb
 from ldpbayes.errors import LDPBayesWarning
 from ldpbayes.inference import effects
-from ldpbayes.posteriors import base
+from ldpbayes.posteriors.watch import Watch
 from ldpbayes.protocols import designs
 from ldpbayes.regression import fitting
 from ldpbayes.regression.target import Target
@@ -48,7 +50,7 @@ def test_weights_that_cannot_be_mended_hand_over(monkeypatch):
 @pytest.mark.filterwarnings("error:Hamiltonian Monte Carlo takes about")
 def test_chains_say_how_long_they_take_before_they_start(monkeypatch):
     """The warning is an error here, so that no chain runs."""
-    monkeypatch.setattr(base, "LONG", 1e-4)
+    monkeypatch.setattr(fitting, "Watch", functools.partial(Watch, long=1e-4))
     monkeypatch.setattr(effects, "going_on", None)  # no draw is made without a word
     frame, protocol = weak(1)
     with pytest.raises(LDPBayesWarning, match="Hamiltonian Monte Carlo takes about"):

@@ -11,13 +11,14 @@ from scipy.optimize import linprog
 from strategies import channels
 
 from ldpbayes.errors import ArgumentError
+from ldpbayes.planning import risk
 from ldpbayes.priors import Dirichlet, as_prior
 from ldpbayes.protocols import GRR, designs
 from ldpbayes.protocols.channel import Channel
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
-from ldpbayes.theory import base, bounds, information, metrics, risk
+from ldpbayes.theory import base, bounds, information, metrics
 
 PROTOCOLS = [GRR(3, 1.0), UnaryEncoding.symmetric(3, 1.0), SubsetSelection(4, 0.5, 2), HadamardResponse(3, 2.0)]
 

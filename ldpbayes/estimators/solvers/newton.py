@@ -2,10 +2,8 @@
 
 import numpy as np
 
+from ldpbayes.estimators.constants import LARGEST_MATRIX
 from ldpbayes.estimators.solvers.base import Solution, duality_gap, solver
-
-#: Categories above which the last steps of Newton's method on the positive ones, an (a, a) matrix, are left out.
-LARGEST_MATRIX = 3000
 
 
 @solver

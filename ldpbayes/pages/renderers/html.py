@@ -16,10 +16,10 @@ from ldpbayes.pages.prose import split
 from ldpbayes.pages.renderers.csv import CSV
 from ldpbayes.pages.rendering import AbstractRenderer
 
-#: Longer tables show their first rows only; the rest is folded.
-OPEN_ROWS, FIRST_ROWS = 20, 10
+#: Longer tables show half as many rows; the rest is folded.
+OPEN_ROWS = 20
 #: Tables show so many columns, up to this priority, those that leave a display last; the others are folded.
-OPEN_COLUMNS, PRIORITY = 5, 5
+OPEN_COLUMNS = 5
 #: Longer tables than this have no copy as CSV beside them; ``--page out.csv`` writes it.
 COPIED_ROWS = 5000
 #: Longer words are broken anywhere.
@@ -110,11 +110,11 @@ def _part(table, page):
     """Return what a page shows of a table: its first rows and main columns, and all of it folded."""
     every = table.complete()
     order = sorted(range(len(table.columns)), key=lambda i: table.columns[i].priority)
-    least = [i for i in order[:OPEN_COLUMNS] if table.columns[i].priority <= PRIORITY]
+    least = [i for i in order[:OPEN_COLUMNS] if table.columns[i].priority <= OPEN_COLUMNS]
     shown = sorted({*least, *(i for i in order if not table.columns[i].priority)})
     first = table
     if len(table.rows) > OPEN_ROWS:
-        first = table.first(OPEN_ROWS) if table.brief else replace(table, rows=table.rows[:FIRST_ROWS], note="")
+        first = table.first(OPEN_ROWS) if table.brief else replace(table, rows=table.rows[: OPEN_ROWS // 2], note="")
     keys = {table.columns[i].key for i in shown}
     first = first.only([i for i, column in enumerate(first.columns) if column.key in keys])
     more = [f"all {len(every.rows):,} rows"] if len(every.rows) > len(first.rows) else []

@@ -5,8 +5,8 @@ number of nodes does not grow with the number of reports, and the mass left out 
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -16,24 +16,14 @@ from ldpbayes import checks
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.inference.ends import tails
 from ldpbayes.inference.verdict import Verdict
-from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample
+from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample, inside, whole
 from ldpbayes.posteriors.frequency import frequency_moments
-from ldpbayes.posteriors.quadrature.draws import draw
-from ldpbayes.posteriors.quadrature.integrals import Moments, integrate, interval_ends, margins_of
-from ldpbayes.posteriors.quadrature.rules import FIRST_STICK, exact_nodes
-from ldpbayes.posteriors.quadrature.target import Target
+from ldpbayes.posteriors.quadrature.denial import DenialIntegrand
+from ldpbayes.posteriors.quadrature.draws import Drawer
+from ldpbayes.posteriors.quadrature.integrals import RuleMoments, difference, integrate, interval_ends, margins_of
+from ldpbayes.posteriors.quadrature.integrand import Integrand
+from ldpbayes.posteriors.quadrature.rules import ProductRule, exact_nodes
 from ldpbayes.priors.dirichlet import INTEGRALS as MOMENTS
-
-#: Largest number of groups of categories that a product rule is tried on.
-MAX_GROUPS = 8
-#: The rule's error is its distance from the rule with COARSER times its nodes; where too large, it gets FINER times as many.
-COARSER, FINER = 0.8, 1.25
-#: Largest share of the mass that windows may leave out. Wider ones aim at e^−WIDENING, a tenth of that.
-MAX_LEFT_OUT, WIDENING = 1e-9, 23
-#: Nodes a stick: at the first try, and where most collections are resolved.
-FIRST_NODES, USUAL_NODES = 28, 35
-#: Operations of a node, where a row takes one, and of a stick of a draw; most of all.
-NODE, DRAW, MAX_WORK = 12, 2000, 6e9
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +31,10 @@ class Integrals:
     """What the rule says of one posterior: moments of P and F, evidence, and margins where they are asked for."""
 
     merged: Any
-    target: Target
-    nodes: int
-    moments: Moments
+    integrand: Integrand
+    rule: ProductRule
+    coarse: ProductRule
+    moments: RuleMoments
     error: float
     watch: Any
 
@@ -94,12 +85,12 @@ class Integrals:
     @property
     def sentence(self) -> str:
         """What was checked."""
-        coarse = math.ceil(COARSER * self.nodes)
-        return f"Integrals with {self.nodes} and {coarse} nodes per dimension agree to {self.error:.1e} posterior sd."
+        nodes = f"{self.rule.nodes} and {self.coarse.nodes} nodes per dimension"
+        return f"Integrals with {nodes} agree to {self.error:.1e} posterior sd."
 
     @cached_property
     def _margins(self):
-        return margins_of(self.merged, self.target, self.nodes, self.moments, self.watch)
+        return margins_of(self.merged, self.integrand, self.rule, self.moments, self.watch)
 
     def intervals(self, ci_prob):
         """Return the ends of the equal-tailed intervals, as entries of result.EXACT."""
@@ -112,19 +103,33 @@ class Quadrature(AbstractPosterior):
     """Moments, evidence and margins by conical (stick-breaking) Gauss–Jacobi quadrature, with its error; i.i.d. draws.
 
     With sticks v_i = P_i / (P_i + … + P_g) the prior is a product of Betas and the likelihood a polynomial. The rule with
-    q nodes a stick is compared with the one with 0.8 q; q grows until they agree to ``tolerance``. Each margin comes from
+    q nodes a stick is compared with a coarser one; q grows until they agree to ``tolerance``. Each margin comes from
     the rule that breaks its category first: its density is known at the nodes of the first stick, a polynomial times a
     Beta weight, and is integrated and inverted as such. Draws start at independent draws from the nodes and then move
     along every stick once by its exact conditional: since the rule integrates smooth functions to its stated error and
     the move makes every function smooth, the draws are i.i.d. from the posterior to that error (and that of inverting a
     distribution function on a grid, below 1e-4 in probability).
 
+    Where one category may be denied, the share δ of it who deny is one more unknown, ∫ p(P | Y, δ) p(δ | Y) dδ: the same
+    rules at every node of δ.
+
     Parameters
     ----------
     draws, chains : int
-        chains × draws i.i.d. draws of (P, F).
+        chains × draws i.i.d. draws of (P, F), and of δ.
     tolerance : float
         Largest accepted difference between the two rules: means in posterior sd, sd relative, log-evidence in nats.
+    nodes : int
+        Of a stick at the first try. Chosen once: four of five surveys are resolved.
+    coarser : float
+        Nodes of the coarser rule as a share; where the rules differ, there are as many more. Chosen once; nobody has shown
+        that it matters.
+    left_out : float
+        Largest share of the mass that windows may leave out. Chosen once: far below the tolerance.
+    node_work : float
+        Operations of a node beside one for each row, measured.
+    max_work : float
+        Operations. Chosen once: about a minute.
 
     References
     ----------
@@ -134,18 +139,37 @@ class Quadrature(AbstractPosterior):
     draws: int = 1000
     chains: int = 4
     tolerance: float = 1e-6
+    nodes: int = 28
+    coarser: float = 0.8
+    left_out: float = 1e-9
+    node_work: float = 12
+    max_work: float = 6e9
     name: ClassVar[str] = "quadrature"
     order: ClassVar[float] = 2
     most: ClassVar[float] = 1.7e8
     pace: ClassVar[Pace] = Pace(0.05, 0.0, 1e-8)
-    checked: ClassVar[Mapping] = {"tolerance": checks.positive}
+    needs: ClassVar[tuple[str, ...]] = ("rows",)
+    checked: ClassVar[Mapping] = {
+        "tolerance": checks.positive,
+        "nodes": whole(2),
+        "coarser": inside,
+        "left_out": inside,
+        "node_work": checks.positive,
+        "max_work": checks.positive,
+    }
 
     def prepare(self, problem):
-        if problem.n_groups > MAX_GROUPS:
-            return Refusal(
-                f"Distinguishable categories must be at most {MAX_GROUPS} for quadrature, got {problem.n_groups}."
-            )
-        return self._plan(problem.merged)
+        split = problem.prior.split()
+        if split is not None:
+            plan = self._plan_of_denial(split[0].size, problem.rows.n_rows, self._usual)
+            return replace(plan, state=DenialIntegrand.of(problem, split)) if plan.feasible else plan
+        if problem.alpha is None:
+            return Refusal(f"The method quadrature needs a Dirichlet prior; this one is {problem.prior.describe()}.")
+        g = problem.n_groups
+        least = self._work(g, 0, min(self._usual, int(problem.rows.n_reports) // 2 + 2))
+        if least > self.max_work:  # before rows are merged
+            return self._too_much(least, f"{g} distinguishable categories")
+        return self._plan(problem.merged, min(self._usual, exact_nodes(problem.merged)))
 
     def integrals(self, plan, watch):
         """Return the Integrals of a plan: moments, evidence and margins without draws.
@@ -155,15 +179,24 @@ class Quadrature(AbstractPosterior):
         ConvergenceError
             Where the rule that the tolerance needs would take too long.
         """
-        return Integrals(plan.state, *self._resolve(plan.state, watch), watch)
+        merged = plan.state
+        resolved = self._resolved(
+            Integrand.of(merged),
+            min(self.nodes, exact_nodes(merged)),
+            lambda integrand, rule: integrate(integrand, rule, watch),
+            lambda nodes: self._plan(merged, nodes),
+        )
+        return Integrals(merged, *resolved, watch)
 
     def run(self, plan, rng, watch):
+        if plan.state.denied:
+            return self._sample_with_denial(plan.state, rng, watch)
         return self.sample(self.integrals(plan, watch), rng, watch)
 
     def sample(self, integrals, rng, watch):
         """Return the Sample of Integrals: independent draws, and what they say."""
-        merged, nodes, error = integrals.merged, integrals.nodes, integrals.error
-        groups = draw(integrals.target, math.ceil(COARSER * nodes), self.chains * self.draws, rng, watch)
+        merged, size = integrals.merged, self.chains * self.draws
+        groups = Drawer(integrals.integrand, integrals.coarse, self._interpolated).draw(size, rng, watch)
         distribution, tallies = merged.split(groups, merged.allocate(groups, rng), rng)
         shape = (self.chains, self.draws, -1)
         return Sample(
@@ -174,42 +207,113 @@ class Quadrature(AbstractPosterior):
             intervals=integrals.intervals,
             facts={
                 "n_groups": merged.n_groups,
-                "nodes_per_stick": nodes,
-                "quadrature_error": error,
+                "nodes_per_stick": integrals.rule.nodes,
+                "quadrature_error": integrals.error,
                 "mass_left_out": integrals.moments.left_out,
             },
         )
 
-    def _plan(self, merged, nodes=None):
-        """Return the Plan or Refusal for merged rows; at the nodes that most collections need where none are given."""
+    def _sample_with_denial(self, integrand, rng, watch):
+        """Return the Sample where one category may be denied."""
+        _, rule, coarse, mixture, error = self._resolved(
+            integrand,
+            self.nodes,
+            lambda integrand, rule: integrand.integrated(rule, watch),
+            lambda nodes: self._plan_of_denial(integrand.alpha.size, len(integrand.matrix), nodes),
+        )
+        p, size = mixture.draws(coarse, self._interpolated, self.chains * self.draws, rng), integrand.alpha.size
+        evidence = {"log_evidence": mixture.log_evidence + integrand.log_constant, "answers_cov": mixture.covariance}
+
+        def named(**values):
+            """Return values of P, δ and the share who deny as entries of result.EXACT."""
+            out = {f"answers_{name}": value[:size] for name, value in values.items()}
+            return out | ({f"derived_{name}": value[size:] for name, value in values.items()} if integrand.plain else {})
+
+        def intervals(ci_prob):
+            """Return the ends of the equal-tailed intervals."""
+            return named(**dict(zip(("lower", "upper"), map(mixture.quantiles, tails(ci_prob)), strict=True)))
+
+        nodes = f"{rule.nodes} and {coarse.nodes} nodes of δ and per dimension"
+        return Sample(
+            p.reshape(self.chains, self.draws, -1),
+            verdict=Verdict(checked=f"Integrals with {nodes} agree to {error:.1e} posterior sd."),
+            exact=evidence | named(mean=mixture.mean, sd=mixture.sd),
+            intervals=intervals,
+            facts={"nodes_per_stick": rule.nodes, "quadrature_error": error, "mass_left_out": mixture.left_out},
+        )
+
+    @property
+    def _usual(self) -> int:
+        """Nodes a stick by which operations are predicted: those of the second try."""
+        return math.ceil(self.nodes / self.coarser)
+
+    @property
+    def _interpolated(self) -> int:
+        """Nodes of conditional densities, from which draws come."""
+        return ProductRule(self.nodes).interpolated
+
+    def _work(self, g, m, nodes, passes=1):
+        """Return the operations of rules over g categories and m rows: one for the moments and one for each margin."""
+        return (g + passes) * ProductRule(nodes).size(g) * (self.node_work + m)
+
+    def _too_much(self, work, size):
+        return Refusal(f"Quadrature takes at most {self.max_work:.0e} operations, got {work:.2g} ({size}).")
+
+    def _plan(self, merged, nodes):
+        """Return the Plan or Refusal for merged rows, at so many nodes a stick."""
         g, m = merged.n_groups, merged.counts.size
-        nodes = nodes or min(USUAL_NODES, exact_nodes(merged))
-        passes = g + 1  # one for the moments, about one for the coarser ones and the draws, one for each further margin
-        work = passes * FIRST_STICK * float(nodes) ** (g - 1) * (NODE + m) + DRAW * (g - 1) * self.draws * self.chains
-        size = f"{g} distinguishable categories, {nodes} nodes per dimension, {m} distinct rows"
-        if work > MAX_WORK:
-            return Refusal(f"Quadrature takes at most {MAX_WORK:.0e} operations, got {work:.2g} ({size}).")
+        work, size = (
+            self._work(g, m, nodes),
+            f"{g} distinguishable categories, {nodes} nodes per dimension, {m} distinct rows",
+        )
+        if work > self.max_work:
+            return self._too_much(work, size)
         return Plan(f"Exact to a checked error by quadrature ({size}).", work, merged)
 
-    def _resolve(self, merged, watch):
-        """Return (target, nodes a stick, moments, error), with as many nodes and as wide windows as the answer needs."""
-        nodes = min(FIRST_NODES, exact_nodes(merged))
-        target, coarse = Target.of(merged), None
+    def _plan_of_denial(self, a, m, nodes):
+        """Return the Plan or Refusal where one of a categories may be denied, at so many nodes a stick."""
+        # The coarser rule and the draws are made anew at every node of δ.
+        work = ProductRule(nodes).interpolated * self._work(a, m, nodes, 3)
+        size = f"{a} categories of which one may be denied, {nodes} nodes per dimension, {m} distinct rows"
+        if work > self.max_work:
+            return self._too_much(work, size)
+        return Plan(f"Exact to a checked error by quadrature ({size}).", work, pace=Pace(0.6, 0.0, 1e-8))
+
+    def _resolved(
+        self,
+        integrand: Any,
+        nodes: int,
+        integrated: Callable[[Any, ProductRule], Any],
+        plan: Callable[[int], Plan | Refusal],
+    ) -> tuple[Any, ProductRule, ProductRule, Any, float]:
+        """Return (integrand, rule, coarser rule, moments, error), with as many nodes and as wide windows as needed.
+
+        Parameters
+        ----------
+        integrand : Integrand or DenialIntegrand
+        nodes : int
+            Of a stick at the first try.
+        integrated : callable
+            An integrand and a rule → what has mean, sd, log_evidence and left_out.
+        plan : callable
+            Nodes of a stick → Plan or Refusal.
+        """
+        rule, coarse, rough = ProductRule(nodes), ProductRule(math.ceil(self.coarser * nodes)), None
         while True:
-            fine = integrate(target, nodes, watch)
-            if fine.left_out > MAX_LEFT_OUT:
-                target, coarse = target.deeper(math.log(fine.left_out) + WIDENING), None
+            fine = integrated(integrand, rule)
+            if fine.left_out > self.left_out:
+                integrand, rough = integrand.deeper(math.log(10 * fine.left_out / self.left_out)), None
                 continue
-            if coarse is None:
-                coarse = integrate(target, math.ceil(COARSER * nodes), watch)
-            error = fine.distance(coarse)
-            if error <= self.tolerance or merged.n_groups == 1:
-                return target, nodes, fine, error
-            finer = math.ceil(FINER * nodes)
-            plan = self._plan(merged, finer)
-            if not plan.feasible:
+            if rough is None:
+                rough = integrated(integrand, coarse)
+            error = difference(fine, rough)
+            if error <= self.tolerance:
+                return integrand, rule, coarse, fine, error
+            finer = ProductRule(math.ceil(rule.nodes / self.coarser))
+            beyond = plan(finer.nodes)
+            if not beyond.feasible:
                 raise ConvergenceError(
-                    f"Quadrature is not resolved: {nodes} nodes per dimension differ by {error:.1e} from 0.8 as many, "
-                    f"tolerance {self.tolerance:g}. {plan.reason}"
+                    f"Quadrature is not resolved: {rule.nodes} nodes per dimension differ by {error:.1e} from "
+                    f"{coarse.nodes}, tolerance {self.tolerance:g}. {beyond.reason}"
                 )
-            nodes, coarse = finer, fine
+            rule, coarse, rough = finer, rule, fine

@@ -2,62 +2,73 @@
 
 import math
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from scipy import special
 
-from ldpbayes.posteriors.quadrature.margins import Margin
-from ldpbayes.posteriors.quadrature.rules import FIRST_STICK, product_nodes
+from ldpbayes.posteriors.quadrature.margins import StickMargin
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
-    """What one product rule gives: moments of the group sums, log-evidence and the first stick's margin."""
+class RuleMoments:
+    """What one product rule gives: moments of the group sums, log-evidence and the first stick's margin.
+
+    Attributes
+    ----------
+    log_evidence : float
+    mean, cov : (g,) and (g, g) arrays
+    left_out : float
+        Largest share of the mass that windows leave out.
+    margin : StickMargin, optional
+    """
 
     log_evidence: float
     mean: np.ndarray
     cov: np.ndarray
     left_out: float
-    margin: "Margin | None"
+    margin: StickMargin | None
 
-    def distance(self, other):
-        """Return the largest difference: means in sd, sd relative, log-evidence in nats."""
-        sd, other_sd = np.sqrt(np.diag(self.cov)), np.sqrt(np.diag(other.cov))
-        scale = np.maximum(sd, np.finfo(float).tiny)
-        shift = np.abs(self.mean - other.mean) / scale
-        return float(
-            max(shift.max(), np.abs(sd - other_sd).max() / scale.max(), abs(self.log_evidence - other.log_evidence))
-        )
+    @cached_property
+    def sd(self):
+        """Standard deviations of the group sums."""
+        return np.sqrt(np.diag(self.cov))
 
 
-def integrate(target, nodes, watch):
-    """Return the Moments by the product rule with so many nodes a stick."""
-    g = target.alpha.size
+def difference(one, other):
+    """Return the largest difference of two sets of moments: means in sd, sd relative, log-evidence in nats."""
+    scale = np.maximum(one.sd, np.finfo(float).tiny)
+    shift = np.abs(one.mean - other.mean) / scale
+    return float(max(shift.max(), np.abs(one.sd - other.sd).max() / scale.max(), abs(one.log_evidence - other.log_evidence)))
+
+
+def integrate(integrand, rule, watch):
+    """Return the RuleMoments of an integrand by a ProductRule."""
+    g = integrand.alpha.size
     if g == 1:
-        return Moments(target.log_factor + target.top, np.ones(1), np.zeros((1, 1)), 0.0, None)
-    density, first_sum, second_sum = np.zeros(FIRST_STICK * nodes), np.zeros(g), np.zeros((g, g))
+        return RuleMoments(integrand.log_factor + integrand.top, np.ones(1), np.zeros((1, 1)), 0.0, None)
+    density, first_sum, second_sum = np.zeros(rule.interpolated), np.zeros(g), np.zeros((g, g))
     batches = watch.track(
-        product_nodes(target, nodes),
-        f"Quadrature, {nodes} nodes per dimension",
-        FIRST_STICK * nodes ** (g - 1),
+        rule.batches(integrand),
+        f"Quadrature, {rule.nodes} nodes per dimension",
+        round(rule.size(g)),
         weight=lambda batch: len(batch[1]),
     )
     for first, p, log_weight in batches:
         weight = np.exp(log_weight)
         density += np.bincount(first, weight, density.size)
-        centred = p - target.centre
+        centred = p - integrand.centre
         first_sum += weight @ centred
         second_sum += centred.T @ (weight[:, None] * centred)
     total = density.sum()
     shift = first_sum / total
     cov = second_sum / total - np.outer(shift, shift)
-    log_evidence = math.log(total) + target.top + target.log_factor
-    left_out = math.exp(min(-target.depth - math.log(total), 700.0))
-    return Moments(log_evidence, target.centre + shift, cov, left_out, Margin.of(target, density / total))
+    log_evidence = math.log(total) + integrand.top + integrand.log_factor
+    left_out = math.exp(min(-integrand.depth - math.log(total), 700.0))
+    return RuleMoments(log_evidence, integrand.centre + shift, cov, left_out, StickMargin.of(integrand, density / total))
 
 
-def margins_of(merged, target, nodes, moments, watch):
+def margins_of(merged, integrand, rule, moments, watch):
     """Return {category: (distribution function, quantile function)} of P_x, for the first category of every kind."""
     out, margins = {}, {0: moments.margin}
     for x in merged.margins()[0]:
@@ -68,7 +79,7 @@ def margins_of(merged, target, nodes, moments, watch):
             continue
         if g not in margins:
             order = np.r_[g, np.delete(np.arange(merged.n_groups), g)]
-            margins[g] = integrate(target.ordered(order), nodes, watch).margin
+            margins[g] = integrate(integrand.ordered(order), rule, watch).margin
         margin = margins[g]
         if (merged.groups == g).sum() == 1:
             out[x] = margin.cdf, margin.quantile

@@ -30,7 +30,7 @@ def interpolation(nodes, low, high, t):
 
 
 @dataclass(frozen=True, eq=False)
-class Margin:
+class StickMargin:
     """Density t^{low − 1} (1 − t)^{high − 1} h(t) of t = (P_x − start)/width on [0, 1], with h known at Gauss nodes."""
 
     start: float
@@ -40,11 +40,11 @@ class Margin:
     values: np.ndarray
 
     @classmethod
-    def of(cls, target, probability):
+    def of(cls, integrand, probability):
         """Return the margin of the first category from the probabilities of the first stick's nodes."""
-        start, end = (float(x[0]) for x in target.first)
-        low = float(target.alpha[0]) if start == 0 else 1.0
-        high = remainder(float(target.alpha[1:].sum())) if end == 1 else 1.0
+        start, end = (float(x[0]) for x in integrand.first)
+        low = float(integrand.alpha[0]) if start == 0 else 1.0
+        high = remainder(float(integrand.alpha[1:].sum())) if end == 1 else 1.0
         return cls(start, end - start, low, high, probability / jacobi(probability.size, low, high)[1])
 
     def density(self, t):

@@ -1,19 +1,14 @@
 """Gauss–Jacobi rules on one stick, and their product over all sticks in batches."""
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from scipy import special
 
-from ldpbayes.posteriors.quadrature.target import whole_part, windows
-
-#: The first stick has so many times the nodes of the others: its margin is interpolated, not only integrated.
-FIRST_STICK = 2
-#: More nodes than any rule has.
-MOST = 10**9
-#: Nodes expanded at a time.
-BATCH = 2048
+from ldpbayes.posteriors.quadrature.constants import BATCH
+from ldpbayes.posteriors.quadrature.integrand import whole_part, windows
 
 
 @lru_cache(maxsize=64)
@@ -52,40 +47,64 @@ def stick_rule(low, high, alpha, rest, nodes):
     return t, v, complement, log_weight
 
 
-def product_nodes(target, nodes, stick=0, p=None, rest=None, log_weight=None, first=None):
-    """Yield (index of the first stick's node, p, log weight) of the product rule in batches, depth first."""
-    g = target.alpha.size
-    if p is None:
-        p, rest, log_weight, first = np.zeros((1, g)), np.ones(1), np.zeros(1), np.zeros(1, dtype=int)
-    images = p @ target.matrix.T
-    head = images + rest[:, None] * target.matrix[:, stick]
-    tails = images[:, :, None] + rest[:, None, None] * target.matrix[:, stick + 1 :]
-    low, high = target.first if stick == 0 else windows(target, head, tails)
-    tail = target.alpha[stick + 1 :].sum()
-    if stick == 0:
-        nodes = FIRST_STICK * nodes
-    _, v, complement, log_rule = stick_rule(low, high, target.alpha[stick], tail, nodes)
-    p = np.repeat(p, nodes, axis=0)
-    p[:, stick] = (rest[:, None] * v).ravel()
-    rest = (rest[:, None] * complement).ravel()
-    log_weight = (log_weight[:, None] + log_rule).ravel()
-    first = np.arange(nodes) if stick == 0 else np.repeat(first, nodes)
-    if stick == g - 2:
-        p[:, -1] = rest
-        with np.errstate(divide="ignore"):
-            yield first, p, log_weight + np.log(p @ target.matrix.T) @ target.counts - target.top
-        return
-    for start in range(0, len(p), BATCH):
-        s = slice(start, start + BATCH)
-        yield from product_nodes(
-            target, nodes // FIRST_STICK if stick == 0 else nodes, stick + 1, p[s], rest[s], log_weight[s], first[s]
-        )
+@dataclass(frozen=True)
+class ProductRule:
+    """The product of Gauss–Jacobi rules over all sticks.
+
+    Attributes
+    ----------
+    nodes : int
+        Of each stick but the first.
+    ratio : int
+        How many times as many nodes the first stick has: its margin is interpolated, not only integrated. Chosen once;
+        nobody has shown that it matters.
+    """
+
+    nodes: int
+    ratio: int = 2
+
+    @property
+    def interpolated(self):
+        """Number of nodes of a density that is interpolated."""
+        return self.ratio * self.nodes
+
+    def size(self, g):
+        """Return the number of nodes over g categories."""
+        return self.ratio * math.exp(min((g - 1) * math.log(self.nodes), 700.0))
+
+    def batches(self, integrand):
+        """Yield (index of the first stick's node, p, log weight) in batches, depth first."""
+        start = np.zeros((1, integrand.alpha.size)), np.ones(1), np.zeros(1), np.zeros(1, dtype=int)
+        yield from self._expanded(integrand, 0, *start)
+
+    def _expanded(self, integrand, stick, p, rest, log_weight, first):
+        """Yield batches of nodes whose first sticks are chosen: p, what is left of one, and its weight."""
+        images = p @ integrand.matrix.T
+        head = images + rest[:, None] * integrand.matrix[:, stick]
+        tails = images[:, :, None] + rest[:, None, None] * integrand.matrix[:, stick + 1 :]
+        low, high = windows(integrand, head, tails) if stick else integrand.first
+        tail = integrand.alpha[stick + 1 :].sum()
+        nodes = self.nodes if stick else self.interpolated
+        _, v, complement, log_rule = stick_rule(low, high, integrand.alpha[stick], tail, nodes)
+        p = np.repeat(p, nodes, axis=0)
+        p[:, stick] = (rest[:, None] * v).ravel()
+        rest = (rest[:, None] * complement).ravel()
+        log_weight = (log_weight[:, None] + log_rule).ravel()
+        first = np.repeat(first, nodes) if stick else np.arange(nodes)
+        if stick == integrand.alpha.size - 2:
+            p[:, -1] = rest
+            with np.errstate(divide="ignore"):
+                yield first, p, log_weight + np.log(p @ integrand.matrix.T) @ integrand.counts - integrand.top
+            return
+        for start in range(0, len(p), BATCH):
+            s = slice(start, start + BATCH)
+            yield from self._expanded(integrand, stick + 1, p[s], rest[s], log_weight[s], first[s])
 
 
 def exact_nodes(merged):
-    """Return the number of nodes a stick at which the rule over whole sticks is exact; the most where none is."""
+    """Return the number of nodes a stick at which the rule over whole sticks is exact; infinity where none is."""
     if (merged.counts % 1).any():
-        return MOST
+        return math.inf
     whole = whole_part(merged.alpha)
     degree = merged.counts.sum() + whole.sum() + math.floor((merged.alpha - whole).sum()) + 2  # 2 for second moments
     return int(degree) // 2 + 1

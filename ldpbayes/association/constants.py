@@ -1,0 +1,8 @@
+"""Limits of memory, of double precision and of formats: no number here is a choice about results."""
+
+#: Bits that the code of a set may have.
+MAX_BITS = 62
+#: Logarithms of odds ratios from here on stand for infinite ones.
+BEYOND = 1e4
+#: A Cramér's V below this is 0 but for rounding.
+NOTHING = 1e-12

@@ -1,0 +1,97 @@
+"""Modes that draws miss: draws of the prior, under the likelihood, show them."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+
+from ldpbayes.inference.ends import ends_of_weighted_draws
+from ldpbayes.inference.verdict import LIMITS
+
+
+@dataclass(frozen=True)
+class Looking:
+    """When draws of the prior show a mode.
+
+    Attributes
+    ----------
+    draws : int
+        Of P from the prior. Chosen once.
+    likely : float
+        Independent draws of the posterior that they must be worth. Chosen once: where they are worth fewer, the reports say
+        so much that they leave no two modes.
+    beyond : float
+        Share of the weight of the other draws that lies beyond the ends of their box. Chosen once: a fifth of LIMITS.unseen.
+    gap : float
+        Least distance from the box, in its widths, of what counts as another mode. Chosen once.
+    """
+
+    draws: int = 2048
+    likely: float = 20.0
+    beyond: float = 2e-3
+    gap: float = 0.25
+
+
+LOOKING = Looking()
+
+
+@dataclass(frozen=True, eq=False)
+class PriorDraws:
+    """Draws of P from the prior.
+
+    Attributes
+    ----------
+    p : (S, a) array
+    value : (S,) array
+        Their log-likelihoods.
+    looking : Looking
+    """
+
+    p: np.ndarray
+    value: np.ndarray
+    looking: Looking = LOOKING
+
+    @classmethod
+    def of(cls, prior: Any, reports: Any, rng: np.random.Generator, looking: Looking = LOOKING) -> "PriorDraws":
+        """Return draws of a prior, given the reports of all cells."""
+        p = prior.sample(looking.draws, rng)
+        value = reports.log_likelihood(p.reshape(looking.draws, -1, p.shape[-1]))
+        return cls(p.reshape(looking.draws, -1), value, looking)
+
+    @property
+    def worth(self) -> float:
+        """Independent draws of the posterior that they are worth."""
+        return float(1 / (softmax(self.value) ** 2).sum())
+
+    @property
+    def few(self) -> bool:
+        """Whether the reports say too much for draws of the prior."""
+        return self.worth < self.looking.likely
+
+    def outside(self, p: np.ndarray, weight: np.ndarray, effective: float = math.inf) -> float:
+        """Return the share of the posterior that they show outside the box of weighted P (S, a), less two errors.
+
+        A mode that no draw reaches leaves no trace in weights, nor in chains. Of exponential tails a/n^(1 + g) lies farther
+        than g widths beyond the box of n effective draws: gaps are so wide that this is no mode.
+
+        Parameters
+        ----------
+        p : (S, a) array
+        weight : (S,) array
+            Normalized.
+        effective : float
+            Independent draws that these are worth, where it is fewer than their weights say.
+        """
+        if self.few:
+            return 0.0
+        # Of many draws some do; an odd step, as every second Sobol point is in one half of the space.
+        some = slice(None, None, max(len(p) // (2 * self.looking.draws), 1) | 1)
+        p, weight = p[some], weight[some] / weight[some].sum()
+        low, high, *_ = ends_of_weighted_draws(p, weight, 1 - self.looking.beyond / p.shape[1])
+        far = np.maximum(np.maximum(low - self.p, self.p - high) / np.maximum(high - low, 1e-12), 0.0).max(axis=1)
+        worth = max(min(effective, 1 / (weight**2).sum()), 2.0)
+        gap = max(self.looking.gap, math.log(3 * p.shape[1] / LIMITS.unseen) / math.log(worth) - 1)
+        share = softmax(self.value) * (far > gap)
+        return float(share.sum() - 2 * np.linalg.norm(share))

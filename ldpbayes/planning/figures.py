@@ -1,0 +1,74 @@
+"""Figures of plans: the planned errors along ε or n."""
+
+from typing import Any
+
+import numpy as np
+
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.plots.base import BLACK, SMALL, WIDTH, Canvas, _plain_ticks, _style, checked, wrapped
+
+
+@checked()
+def plot_plan(
+    curves: Any, values: Any, label: Any, *, along: Any = "epsilon", chosen: Any = None, ax: Any = None, **style: Any
+) -> Any:
+    """Return a figure of planned errors: one curve per protocol, the bound and open answers in grey.
+
+    Parameters
+    ----------
+    curves : dict of str to (m,) array
+        From ``planning.curves``.
+    values : (m,) array
+        Of ε or n, at which the curves are.
+    label : str
+        What the error is.
+    along : {"epsilon", "n"}
+    chosen : (x, error, protocol), optional
+        A planned setting to mark, in the colour of its protocol.
+    """
+    values = checks.reals(values, "values")
+    if not (values > 0).all():
+        raise ArgumentError("values must be above 0: the axes are logarithmic.")
+    curves = {name: checks.reals(error, f"curves of {shown(name)}", finite=False) for name, error in curves.items()}
+    for name, error in curves.items():
+        if error.shape != values.shape:
+            raise ArgumentError(f"curves must have {values.size} numbers each, got {error.size} for {shown(name)}.")
+    if chosen is not None:
+        chosen = checks.entries(chosen, "chosen", "a triple (x, error, protocol)")
+        if len(chosen) != 3:
+            raise ArgumentError(f"chosen must be a triple (x, error, protocol), got {shown(chosen)}.")
+        chosen = checks.positive(chosen[0], "chosen"), checks.positive(chosen[1], "chosen"), checks.text(chosen[2], "chosen")
+    canvas = Canvas(ax, style, (WIDTH, 2.0 + 0.22 * len(curves)))
+    (axes,) = canvas.axes
+    floors = {"bound": ("0.2", "-", "least possible error"), "open answers": ("0.5", ":", "open answers (no privacy)")}
+    marked, places = None, max(6, sum(name not in floors for name in curves))
+    for i, (name, error) in enumerate(curves.items()):
+        if name in floors:
+            if np.isfinite(error).any():
+                color, dashes, words = floors[name]
+                axes.plot(values, error, dashes, color=color, lw=1.2, label=words)
+            continue
+        look = _style(i, canvas.colors)
+        # Markers of different curves stand at different places: curves that coincide still show theirs.
+        axes.plot(values, error, **look, ms=5, markevery=(i % places, places), label=_words(name))
+        if chosen is not None and chosen[2] == name:
+            marked = look["color"]
+    if chosen is not None:
+        words = f"planned: {_words(chosen[2])}"
+        axes.plot(*chosen[:2], "*", color=marked or BLACK, ms=15, mec="black", mew=0.8, ls="", zorder=5, label=words)
+    axes.set(xscale="log", yscale="log", xlabel={"epsilon": "privacy level ε (nats)", "n": "number of reports n"}[along])
+    axes.set_ylabel(wrapped(label, 28), fontsize=SMALL)
+    _plain_ticks(axes.xaxis, values)
+    _plain_ticks(axes.yaxis, axes.get_ylim())
+    axes.grid(alpha=0.3, lw=0.5)
+    return canvas.finish("Planned error", most=3, width=46)
+
+
+_WORDS = {"mle": "MLE", "norm_sub": "Norm-Sub", "mse": "mean squared error", "distribution": "P", "frequency": "F"}
+_WORDS |= {"grr": "GRR", "oue": "OUE", "sue": "SUE", "olh": "OLH", "subset": "subset selection", "hadamard": "Hadamard"}
+
+
+def _words(value):
+    """Return a value of a study's table as people read it."""
+    return _WORDS.get(value, str(value).replace("_", " "))

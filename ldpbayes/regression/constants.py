@@ -1,0 +1,26 @@
+"""Limits of memory, of double precision and of formats: no number here is a choice about results."""
+
+#: Designs with more entries or columns are refused: they, or the Hessian, would not fit in memory several times over.
+MAX_ENTRIES, MAX_COLUMNS = 2**27, 4_000
+#: Numbers that are larger, or all smaller than its inverse, are refused: their squares leave double precision.
+MAX_NUMBER = 1e100
+#: Smaller shares have the logarithm of this.
+LEAST = 1e-300
+#: Logits of numbers of items are cut off here, far beyond what reports say.
+FAR = 300.0
+#: Longest formula, most terms after all products, and most factors of an interaction.
+MAX_LENGTH, MAX_TERMS, MAX_ORDER = 20_000, 2_000, 6
+#: Most parentheses inside each other, and most signs and functions above a column: what recursion can follow.
+MAX_DEPTH, MAX_HEIGHT = 40, 200
+#: Largest degree of polynomials and splines, and most columns of a spline.
+MAX_DEGREE, MAX_BASIS = 20, 200
+#: Numbers (draws × rows × categories) that one answer computes; beyond, only some of the draws are taken.
+MAX_NUMBERS = 4 * 10**8
+#: Numbers that are held at once.
+NUMBERS_TOGETHER = 2**22
+#: Stored columns and those that a stored design gives may differ by rounding, relative to the largest of the column.
+ROUNDING = 1e-7
+#: Numbers that a block of draws × entries holds where nothing is compiled: few enough to stay near the processor.
+NUMBERS_IN_CACHE = 2**18
+#: Draws that are computed together, and where their log odds are cut: e^325 and its reciprocal are far from the ends.
+DRAWS_TOGETHER, LARGEST_LOGIT = 64, 325.0

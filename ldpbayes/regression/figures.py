@@ -1,0 +1,130 @@
+"""Figures of regressions: coefficients as a forest, and predicted shares for each row of a table."""
+
+import re
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.plots.base import LABEL, WIDTH, Canvas, asked, checked, forest, plain
+from ldpbayes.plots.groups import in_words, spaced
+from ldpbayes.regression.maximum import Maximum
+from ldpbayes.result.facts import facts_of
+
+
+def _regression(value, name):
+    if not isinstance(value, Maximum) and not (isinstance(value, xr.DataTree) and "regression" in facts_of(value)):
+        raise ArgumentError(f"{name} must be what regress returned, got {shown(value)}.")
+
+
+#: What the argument of these figures must be, and what it is.
+REGRESSION = {"result": _regression}, {"result": "result : DataTree or Maximum\n    From regress()."}
+#: Rows of a figure; the first of them are drawn.
+ROWS = 40
+#: Categories that have a colour; the largest of them are drawn.
+CATEGORIES = 6
+
+
+@checked(*REGRESSION)
+def plot_coefficients(result: Any, *, intercept: Any = False, ax: Any = None, **style: Any) -> Any:
+    """Return a matplotlib figure of the coefficients: log odds against the reference category with intervals.
+
+    Parameters
+    ----------
+    intercept : bool
+        Whether to draw the intercept, which often lies far from the others.
+    """
+    mean, lower, upper, reference, title, level = _coefficients(result)
+    terms = [str(name) for name in mean["term"].values]
+    places = [k for k, name in enumerate(terms) if intercept or name != "Intercept"] or list(range(len(terms)))
+    shown = places[:ROWS]
+    categories = [str(name) for name in mean["category"].values]
+    order = np.argsort(-np.abs(mean.values[shown]).max(axis=0), kind="stable")[:CATEGORIES]
+    labels = [term_in_words(terms[k]) for k in shown]
+    canvas = _forest(ax, style, labels, categories, order, [part.values[shown] for part in (mean, lower, upper)])
+    (axes,) = canvas.axes
+    axes.axvline(0, color="0.5", lw=0.8, zorder=0)
+    axes.set_xlabel(plain(f"log odds against {reference}, {level} interval"), fontsize=LABEL)
+    more = f" (the first {len(shown)} of {len(places)} terms)" if len(shown) < len(places) else ""
+    return canvas.finish(title, most=3, width=50, legend=len(categories) > 1, more=more)
+
+
+@checked()
+def plot_predictions(predicted: Any, *, ax: Any = None, **style: Any) -> Any:
+    """Return a matplotlib figure of predictions(), comparisons() or poststratify(): shares with intervals, a line a row.
+
+    Parameters
+    ----------
+    predicted : Dataset
+    """
+    names = predicted["mean"].dims if {"mean", "lower", "upper"} <= set(predicted.data_vars) else ()
+    dims = [dim for dim in names if dim != "category"]
+    if "category" not in names or len(dims) > 1:
+        raise ArgumentError("predicted must be what predictions, comparisons, slopes or poststratify returned.")
+    rows = predicted.sizes[dims[0]] if dims else 1
+    labels = _labels(predicted, dims[0]) if dims else ["all"]
+    categories = [str(name) for name in predicted["category"].values]
+    values = [np.atleast_2d(predicted[key].transpose(*dims, "category").values) for key in ("mean", "lower", "upper")]
+    yes = asked(categories)
+    order = [yes] if yes is not None else list(np.argsort(-np.abs(values[0]).mean(axis=0), kind="stable")[:CATEGORIES])
+    canvas = _forest(ax, style, labels[:ROWS], categories, order, [part[:ROWS] for part in values])
+    (axes,) = canvas.axes
+    level = f"{predicted.attrs['ci_prob'] * 100:g} % interval"
+    what = f"of {categories[order[0]]}, " if len(order) == 1 else ""
+    kind = (
+        "difference of shares"
+        if dims == ["comparison"]
+        else "slope of the share"
+        if "variable" in predicted.coords
+        else "share"
+    )
+    axes.set_xlabel(plain(f"{kind} {what}{level}"), fontsize=LABEL)
+    if kind != "share":
+        axes.axvline(0, color="0.5", lw=0.8, zorder=0)
+    elif dims == ["group"] and len(order) == 1:
+        axes.axvline(values[0][0, order[0]], color="0.5", lw=0.8, zorder=0)  # the first group is the population
+    more = f" (the first {ROWS} of {rows:,} rows)" if ROWS < rows else ""
+    title = predicted.attrs.get("question") if dims == ["group"] else ""
+    return canvas.finish(title or "Predicted shares", most=3, width=50, legend=len(order) > 1, more=more)
+
+
+def _forest(ax, style, labels, categories, order, values):
+    """Return the canvas of a forest of some categories: means, lower and upper ends of shape (labels, categories)."""
+    canvas = Canvas(ax, style, (WIDTH, 1.0 + 0.26 * len(labels) * max(1, 0.55 * len(order))))
+    series = [(categories[x], *(part[:, x] for part in values)) for x in order]
+    forest(canvas.axes[0], labels, series, palette=canvas.colors)
+    return canvas
+
+
+def _coefficients(fitted):
+    """Return (mean, lower, upper) without the reference category, its name, a title and the level of the intervals."""
+    if isinstance(fitted, Maximum):
+        summary, start, reference, title = fitted.summary(), "", fitted.reference, fitted.formula
+    else:
+        reference, start, title = (
+            fitted.attrs["reference"],
+            "coefficients_",
+            fitted.attrs.get("formula", fitted.attrs["title"]),
+        )
+        summary = fitted["summary"].to_dataset().drop_sel(category=reference)
+    series = [summary[f"{start}{key}"] for key in ("mean", "lower", "upper")]
+    return *series, reference, title, f"{summary.attrs['ci_prob'] * 100:g} %"
+
+
+def _labels(predicted, dim):
+    """Return a label for each row: its name, or the values of the covariates."""
+    if dim != "row":
+        return [str(value) for value in predicted[dim].values]
+    names = [n for n, values in predicted.coords.items() if values.dims == (dim,) and n not in (dim, "n_reports")]
+
+    def text(value):
+        return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
+
+    columns = [in_words(name, [text(value) for value in predicted[name].values]) for name in names]
+    return [", ".join(row) for row in zip(*columns, strict=True)] or list(map(str, range(predicted.sizes[dim])))
+
+
+def term_in_words(name: str) -> str:
+    """Return "region: South" for the term region[South]."""
+    return spaced(re.sub(r"\[(.*?)\]", r": \1", name))

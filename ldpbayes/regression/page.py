@@ -1,0 +1,287 @@
+"""The page of a regression."""
+
+import functools
+from dataclasses import replace
+
+import numpy as np
+
+from ldpbayes import plots
+from ldpbayes.errors import listed
+from ldpbayes.pages.fit import notes_of
+from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, figure_of, stated
+from ldpbayes.pages.prose import number_of
+from ldpbayes.pages.summary import shares, summary_of_fit
+from ldpbayes.pages.tables import Rows, filled, interval_of, numbers_of, odds_spec, of_asked, percent, spec_of
+from ldpbayes.regression.figures import term_in_words
+from ldpbayes.regression.maximum import Maximum
+from ldpbayes.regression.questions import odds_ratios, predictions
+from ldpbayes.result.facts import facts_of
+
+#: Rows of the figure of predictions.
+PREDICTED = 12
+#: Columns with more numbers than this are predicted at three quantiles.
+LEVELS = 4
+#: Tables beside the coefficients: title, name of the variable, and dims.
+BESIDE = (
+    ("Who denies, of all of a category", "denial", ["denied"]),
+    ("Coefficients: log odds of denying", "denial_coefficients", ["denial_term", "denied"]),
+    ("How many other items apply, of all of a category", "items", ["category", "items_applying"]),
+    ("Coefficients: log odds of each other item", "item_coefficients", ["item_term"]),
+)
+_LOG_ODDS = "Change of the log odds against the reference category for one more unit of the column."
+_ODDS = "Factor of the odds: the exponential of the log odds."
+_MEDIAN = "Posterior median of the factor of the odds: the exponential of the median of the log odds, not of their mean."
+
+
+def of_regression(result) -> Page:
+    """Return the Page of the posterior that regress() returned."""
+    attrs, summary = facts_of(result), result["summary"].to_dataset()
+    tables = [_coefficient_table(result), _share_table(summary)]
+    tables += _tables_beside(summary)
+    if "parameter" in summary.coords:
+        tables.append(_spread_table(summary))
+    against = summary.drop_sel(category=attrs["reference"])
+    for name in [str(name).removesuffix("_mean") for name in summary.data_vars if str(name).endswith("_change_mean")]:
+        title = f"From the first to the last level of {name.removesuffix('_change')}"
+        settings = {"prefix": f"{name}_", "heading": "log odds", "priority": (0, 1, 0)}
+        tables.append(Rows(against, "category").table(title, **settings))
+    return Page(
+        attrs["title"],
+        tuple(tables),
+        tuple(_notes(result)),
+        tuple(_figures(result)),
+        _facts(result),
+        _summary(result),
+    )
+
+
+def of_maximum(result: Maximum, *, ci_prob: float | None = None) -> Page:
+    """Return the Page of maximum-likelihood estimates."""
+    ci_prob = result.ci_prob if ci_prob is None else ci_prob
+    summary = result.summary(ci_prob)
+    level, rows = interval_of(ci_prob), Rows(summary, "term", "category")
+    columns = _coefficient_columns(summary, rows, "")
+    (_, estimate), (_, error), (interval, ends) = columns[-3:]
+    columns[-3:] = [
+        (Column("estimate", "log odds", spec=interval.spec, means=_LOG_ODDS), estimate),
+        (Column("standard_error", "s.e.", spec=interval.spec), error),
+        (interval, ends),
+        *_odds_columns(result, rows, ci_prob, (1, 3), "odds ratio", _ODDS),
+    ]
+    title = _coefficients_of(result.reference, list(map(str, summary["category"].values)))
+    names = ("formula", "n_reports", "reference", "log_likelihood", "deviance", "weighted")
+    facts = {"method": "mle", **{name: getattr(result, name) for name in names}}
+    facts |= {"terms": list(result.terms), "categories": list(result.categories)}
+    facts |= {"coefficients": result.coefficients.values, "standard_errors": result.standard_errors.values}
+    return Page(
+        result.formula,
+        (filled(title, columns),),
+        (*stated(facts_of(result), (Kind.DATA, "dropped"), (Kind.METHOD, "outcome")), Note(Kind.ESTIMATE, result.fit)),
+        (_coefficients_figure(result, f"Coefficients with {level}s."),),
+        facts,
+        f"From {number_of(result.n_reports, 'report')}, by maximum likelihood.",
+    )
+
+
+def _coefficients_of(reference, categories):
+    """Return the title of the table of coefficients."""
+    which = f"log odds of {categories[0]}" if len(categories) == 1 else "log odds"
+    return f"Coefficients: {which} against {reference}"
+
+
+def _coefficient_columns(summary, rows, prefix):
+    """Return term, category where there are several, and the log odds as columns."""
+    labels = [rows.label("term"), *([rows.label("category")] if summary.sizes["category"] > 1 else [])]
+    settings = {"prefix": prefix, "heading": "mean log odds", "priority": (0, 3, 0), "means": (_LOG_ODDS, "")}
+    settings["spec"] = spec_of(summary[f"{prefix}sd"].values)
+    (mean, values), *rest = rows.summary(summary, **settings)
+    return [*labels, (replace(mean, full="mean of the log odds"), values), *rest]
+
+
+def _odds_columns(result, rows, ci_prob, priority, heading, means):
+    """Return odds ratios with their intervals as columns."""
+    odds, level = odds_ratios(result, ci_prob=ci_prob), interval_of(ci_prob)
+    spec = odds_spec(odds)
+    ratio = Column("odds_ratio", heading, spec=spec, priority=priority[0], means=means)
+    interval = Column("odds_interval", level, "interval", spec, priority[1], full=f"{level} of the odds ratio")
+    return [(ratio, rows.numbers(odds["odds_ratio"])), (interval, rows.pairs(odds["lower"], odds["upper"]))]
+
+
+def _coefficient_table(tree):
+    reference = tree.attrs["reference"]
+    summary = tree["summary"].to_dataset()
+    categories = [str(name) for name in summary["category"].values if str(name) != reference]
+    summary = summary.sel(category=categories)
+    rows, draws = Rows(summary, "term", "category"), tree["posterior"]["coefficients"].sel(category=categories)
+    positive = Column(
+        "positive", "P(> 0)", spec=".3f", priority=5, means="Posterior probability that the log odds are above zero."
+    )
+    columns = [
+        *_coefficient_columns(summary, rows, "coefficients_"),
+        *_odds_columns(tree, rows, summary.attrs["ci_prob"], (1, 4), "median odds ratio", _MEDIAN),
+        (positive, rows.numbers((draws > 0).mean(("chain", "draw")))),
+    ]
+    return filled(_coefficients_of(reference, categories), columns)
+
+
+def _share_table(summary):
+    """Return the table of the average shares: of two answers the one that is asked for."""
+    rows, p = Rows(summary, "category"), summary.sel(target="distribution")
+    settings = {"key": "distribution_", "heading": "mean of P", "of": "P", "priority": (0, 1, 0)}
+    return of_asked(rows.table("Average over the respondents' covariates", p, **settings), "category")
+
+
+def _spread_table(summary):
+    rows = Rows(summary, "parameter")
+    column, names = rows.label("parameter", "sd between groups")
+    spec = spec_of(summary["parameter_sd"].values)
+    columns = rows.summary(summary, prefix="parameter_", spec=spec, priority=(0, 1, 0))
+    return filled("Effects of groups", [(column, [name.removesuffix("_sigma") for name in names]), *columns])
+
+
+def _tables_beside(summary):
+    """Yield the tables of who denies, or of how many items of a list apply, and of what that hangs on."""
+    for title, name, dims in BESIDE:
+        if f"{name}_mean" in summary:  # the coefficients need covariates
+            spec = spec_of(summary[f"{name}_sd"].values) if name.endswith("coefficients") else ".4f"
+            yield Rows(summary, *dims).table(title, prefix=f"{name}_", spec=spec, priority=(0, 1, 0))
+
+
+def _notes(tree):
+    """Yield the notes of a regression, in the order in which they are read."""
+    attrs = facts_of(tree)
+    yield Note(
+        Kind.DATA,
+        f"{number_of(int(attrs['n_patterns']), 'distinct row')} of covariates; prior {attrs['prior']}; method "
+        f"{attrs['method']}; seed {attrs['random_seed']}.",
+    )
+    yield from notes_of(tree)
+    yield from stated(attrs, (Kind.WARNING, "prior_decides"))
+
+
+def _figures(tree):
+    """Yield the coefficients, and predictions over the covariates."""
+    level = percent(tree["summary"].attrs["ci_prob"])
+
+    caption = f"Coefficients, as log odds against {tree.attrs['reference']}, with {level} intervals."
+    yield _coefficients_figure(tree, caption)
+    design = tree["design"].to_dataset()
+    names = [str(name).removeprefix("covariate ") for name in design.data_vars if str(name).startswith("covariate ")]
+    if not names:
+        return
+    table, which = _rows_to_predict({name: design[f"covariate {name}"].values for name in names}, design["n_reports"].values)
+    caption = f"Predicted shares with {level} intervals {which}."
+    draw = functools.partial(_predicted, tree, table)
+    yield Figure("predictions", caption, f"One line per row of covariates: {caption}", draw)
+
+
+def _predicted(tree, table):
+    return plots.plot_predictions(predictions(tree, table, ci_prob=tree["summary"].attrs["ci_prob"]), title="")
+
+
+def _rows_to_predict(columns, people):
+    """Return (rows of covariates as a dict of columns, which they are in words): all, a grid, or the most frequent ones.
+
+    The grid has the deciles 1, 5 and 9 of columns of many numbers, over the people, and of the others all levels that occur
+    together.
+    """
+    names, n = list(columns), len(people)
+    rows = np.lexsort([np.unique(columns[name], return_inverse=True)[1] for name in names[::-1]])
+    if n <= PREDICTED:
+        return columns, "for every row of covariates"
+    levels, cut = {}, []
+    for name, values in columns.items():
+        levels[name] = np.unique(values)
+        if values.dtype.kind in "iuf" and len(levels[name]) > LEVELS:
+            order = np.argsort(values, kind="stable")
+            share = np.cumsum(people[order]) / people.sum()
+            levels[name] = np.unique(values[order][np.searchsorted(share, (0.1, 0.5, 0.9))])
+            cut.append(name)
+    if cut and np.prod([len(points) for points in levels.values()]) <= PREDICTED:
+        grid = dict(zip(names, (part.ravel() for part in np.meshgrid(*levels.values(), indexing="ij")), strict=True))
+        others = [name for name in names if name not in cut]  # their levels go together as they do in the data
+        seen = {tuple(columns[name][k] for name in others) for k in range(n)}
+        present = [tuple(grid[name][k] for name in others) in seen for k in range(grid[names[0]].size)]
+        return {name: part[present] for name, part in grid.items()}, f"at the 10 %, 50 % and 90 % quantiles of {listed(cut)}"
+    frequent = rows[np.isin(rows, np.argsort(-people, kind="stable")[:PREDICTED])]
+    table = {name: values[frequent] for name, values in columns.items()}
+    return table, f"for the {PREDICTED} most frequent rows of covariates"
+
+
+def _coefficients_figure(result, caption):
+    draw = functools.partial(plots.plot_coefficients, result, title="")
+    alone = functools.partial(plots.plot_coefficients, result)
+    return Figure("coefficients", caption, f"Forest plot: {caption} The table has the numbers.", draw, alone)
+
+
+def _summary(tree):
+    """Return the first sentences: the average shares, and the coefficients whose intervals exclude zero."""
+    summary, reference = tree["summary"].to_dataset(), tree.attrs["reference"]
+    terms = [str(name) for name in summary["term"].values if str(name) != "Intercept"]
+    factors = {part for name in terms if ":" in name for part in name.split(":")}
+    clear, interacting = [], False
+    for term in terms:
+        if term in factors:  # it holds only where the others of its interactions are 0
+            interacting = True
+            continue
+        for category in [str(name) for name in summary["category"].values if str(name) != reference]:
+            at = {"term": term, "category": category}
+            low, high = (float(summary[f"coefficients_{end}"].sel(at)) for end in ("lower", "upper"))
+            if low > 0 or high < 0:
+                clear.append(
+                    f"{f'those of {category}' if clear else f'the odds of {category} against {reference}'} "
+                    f"{'rise' if low > 0 else 'fall'} with {term_in_words(term)}"
+                )
+    level = percent(summary.attrs["ci_prob"])
+    if not clear and interacting:
+        said = "terms interact, so that comparisons and slopes say what a term does"
+    elif not clear:
+        said = f"no coefficient has a {level} interval that excludes zero"
+    else:
+        more = f", and {len(clear) - 4} further coefficients differ from zero" if len(clear) > 4 else ""
+        said = f"at {level}, {'; '.join(clear[:4])}{more}"
+    if "denial_mean" in summary:
+        names = map(str, summary["denied"].values)
+        numbers = (np.atleast_1d(summary[f"denial_{key}"].values) for key in ("mean", "lower", "upper", "sd"))
+        said += "".join(
+            f"; of those in {name} an estimated {share} deny"
+            for name, share in zip(names, shares(*numbers, interval_of(summary.attrs["ci_prob"])), strict=True)
+        )
+    formula = tree.attrs.get("formula", tree.attrs["title"])
+    return f"{summary_of_fit(tree).removesuffix('.')}; by the regression {formula}, {said}."
+
+
+def _facts(tree):
+    """Return every number under stable names: the keys of the JSON output."""
+    summary, attrs = tree["summary"].to_dataset(), facts_of(tree)
+    names = ("method", "reason", "n_reports", "n_patterns", "prior", "random_seed", "reference", "identifiability")
+    diagnostics = ("converged", "outcome", "k_hat", "effective_draws", "log_evidence", "prior_decides", "design_effect")
+    spread = {}
+    if "parameter" in summary.coords:
+        names_of = [str(name).removesuffix("_sigma") for name in summary["parameter"].values]
+        spread = {"group_sd": {"effects": names_of, **numbers_of(summary, {}, "parameter_")}}
+    for _, name, dims in BESIDE:
+        if f"{name}_mean" in summary:
+            labels = {dim: [str(label) for label in summary[dim].values] for dim in dims}
+            spread[name] = labels | numbers_of(summary, {}, f"{name}_")
+    return {
+        "formula": attrs.get("formula", attrs["title"]),
+        **{name: attrs[name] for name in names},
+        "ci_prob": summary.attrs["ci_prob"],
+        "terms": [str(name) for name in summary["term"].values],
+        "categories": [str(name) for name in summary["category"].values],
+        "coefficients": numbers_of(summary, {}, "coefficients_"),
+        "distribution": numbers_of(summary, {"target": "distribution"}),
+        **spread,
+        "diagnostics": {name: attrs[name] for name in diagnostics if name in attrs},
+    }
+
+
+def of_subgroups(answer):
+    """Return the figure of the subgroups of a population, or None of another answer."""
+    if "draws" not in answer.data_vars or "group" not in answer.dims:
+        return None
+    level = percent(answer.attrs["ci_prob"])
+    caption = f"{answer.attrs['question']}, with {level} intervals; the line is the population."
+    alt = f"One line per subgroup: {caption} The table has the numbers."
+    return figure_of("subgroups", caption, alt, plots.plot_predictions, answer)

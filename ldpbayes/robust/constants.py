@@ -1,0 +1,6 @@
+"""Limits of memory, of double precision and of formats: no number here is a choice about results."""
+
+#: Likelihood rows with more entries than this are not written out for a curve.
+MAX_ENTRIES = 2**22
+#: Points of a curve; each is a maximum of the likelihood.
+MAX_POINTS = 10**5

@@ -1,0 +1,8 @@
+"""Limits of memory, of double precision and of formats: no number here is a choice about results."""
+
+#: Reports of a cell that the second pass takes together, as far as so many rows allow: a cell's tables are made once.
+ROWS_A_CELL, MOST_ROWS = 128, 2**21
+#: Reports that are kept to be expanded, and bytes of them.
+KEPT_MOST, KEPT_BYTES = 500_000, 2**26
+#: Rows of a table of counts that wait before they are merged.
+WAITING = 2**16

@@ -1,0 +1,375 @@
+"""The scan of reports that need not fit in memory: from files to cells that ``fit`` takes."""
+
+import contextlib
+import dataclasses
+import functools
+import importlib
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from ldpbayes import checks, files
+from ldpbayes.errors import ArgumentError, DataError, shown
+from ldpbayes.progress import track
+from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.scanning.checkpoint import Checkpoint
+from ldpbayes.scanning.constants import KEPT_BYTES, KEPT_MOST
+from ldpbayes.scanning.fold import APART, Fold
+from ldpbayes.scanning.found import Found
+from ldpbayes.scanning.partials import NOTHING, Partial
+from ldpbayes.scanning.pilots import Pilots
+from ldpbayes.scanning.spark import SparkFiles
+from ldpbayes.sources.base import check_total
+from ldpbayes.sources.channels import COPIES
+from ldpbayes.sources.missing import Missing
+from ldpbayes.sources.opening import open_source
+from ldpbayes.sources.parameters import (
+    COLUMN,
+    METADATA,
+    check_protocol,
+    labels_of,
+    parse_protocol,
+    protocol_text,
+    protocols_of,
+    stated_throughout,
+    states_protocols,
+)
+from ldpbayes.sources.skipping import Skipped
+from ldpbayes.sources.stream import Piece, in_order
+
+#: Up to this ε the expansion at a point is within a tenth of a posterior sd for any number of reports.
+PLAIN = 1.5
+#: Beyond, cells keep a sample of so many reports for the check of their summary.
+SAMPLED = 10_000
+#: Up to this ε as many reports make a summary accurate; beyond, so many a category.
+KEPT_TO, KEPT_EACH = 2.0, 2000
+_COUNTING, _EXPANDING = "Counting reports", "Expanding the likelihood"
+
+
+class Scan:
+    """A scan, run by calling it; see ``scan``.
+
+    Its pieces and its fold are public, for engines that send the work to where the rows are. The same result comes from::
+
+        fold = scan.fold
+        first = sum(fold.partial(piece) for piece in scan.pieces())
+        if fold.countable:
+            found = fold.finish(first)
+        else:
+            at = fold.pilots(first)
+            second = sum(fold.partial(piece, at) for piece in scan.pieces())
+            found = fold.finish(first, second, at)
+
+    Pieces, partials and the fold can be sent to other processes.
+
+    Attributes
+    ----------
+    fold : Fold
+        The map and the reduce.
+    table : Source
+        The source.
+    jobs : int
+    progressbar : bool
+    checkpoint, quarantine : path-like or None
+    """
+
+    def __init__(self, table, fold: Fold, jobs: int, progressbar: bool, checkpoint: Any, quarantine: Any) -> None:
+        self.table, self.fold, self.jobs = table, fold, jobs
+        self.progressbar, self.checkpoint, self.quarantine = progressbar, checkpoint, quarantine
+        self._first: Partial | None = None
+        self._state: Checkpoint | None = None
+        self._stopped: list[int] = []
+
+    def __repr__(self) -> str:
+        by = f" by {' × '.join(self.fold.by)}" if self.fold.by else ""
+        return f"<Scan of {self.fold.protocol.design} reports{by}; call it to run it>"
+
+    # ---- run ---------------------------------------------------------------------------------------------------------
+    def __call__(self) -> Found:
+        """Read the source, once where reports are counted and twice otherwise, and return its cells.
+
+        Raises
+        ------
+        DataError
+            On a bad report, a source that lacks a column, or one that changed between the passes.
+        """
+        if self.checkpoint is not None:
+            marks = self.table.marks()
+            if marks is None:
+                raise ArgumentError("checkpoint needs files, whose rows can be found again; leave it out.")
+            self._state = Checkpoint(self.checkpoint, [*marks, *self._marks()])
+        with contextlib.suppress(ImportError):  # which Arrow would do in the middle, where Ctrl-C is lost
+            importlib.import_module("pandas")
+        try:
+            with _interrupts() as self._stopped:
+                self._first = self._pass(None)
+                if self._first.skipped is not None:
+                    self._first.skipped.tell(self.quarantine)
+                if self.fold.countable:
+                    cells = self._found()
+                else:
+                    at = self.fold.pilots(self._first)
+                    cells = self._found(self._pass(at), at)
+                self._stop()
+        except KeyboardInterrupt:
+            if self._state is not None:
+                self._state.save()
+            raise
+        finally:
+            self._stopped = []
+        cells.checkpoint = self._state
+        return cells
+
+    def again(self, pilots: Mapping | ArrayLike, spread: ArrayLike | None = None) -> Found:
+        """Return the cells with their likelihoods expanded at other pilots: one more pass over the source.
+
+        Parameters
+        ----------
+        pilots : (a,) or (cells, a) array, or mapping of key to (a,) array
+            One for all cells, such as the mean of a hierarchical model, or one each in the order of the cells.
+        spread : (a,) or (cells, a) array, optional
+            Variances of p about the pilots; see ``Summary``.
+
+        Returns
+        -------
+        Found
+
+        Raises
+        ------
+        ArgumentError
+            Where reports are counted, so that there are no pilots, or the pilots do not fit.
+        """
+        if self.fold.countable:
+            raise ArgumentError(f"reports of {self.fold.protocol.name} are counted; their cells have no pilots.")
+        self._state = None
+        if self._first is None:
+            self._first = self._pass(None)
+        at = self.fold.pilots_at(self._first, pilots, spread)
+        return self._found(self._pass(at), at)
+
+    def pieces(self) -> list[Piece]:
+        """Return the pieces of the source, each of which any worker can read."""
+        return list(self.table.pieces(self.fold.columns))
+
+    # ---- inside ------------------------------------------------------------------------------------------------------
+    def _pass(self, at: Pilots | None) -> Partial:
+        """Return the total of one pass."""
+        fold, name = self.fold, _COUNTING if at is None else _EXPANDING
+        batch = self.table.grouped(fold.columns) if fold.countable else None
+        if batch is not None:
+            return self._whole(fold.partial(batch))
+        work = functools.partial(fold.partial, at=at)
+        total = self.table.total(work, fold.columns)
+        if total is not None:
+            return self._whole(total)
+        pieces = self.table.pieces(fold.columns)
+        done: set[str] = set()
+        total = NOTHING
+        if self._state is not None:
+            done, total = self._state.passes.get(name, (done, total))
+            pieces = [piece for piece in pieces if piece.identity() not in done]
+        results, rows = in_order(work, pieces, self.jobs), self.table.n_rows
+        for piece, partial in track(results, name, rows, shown=self.progressbar, weight=lambda item: item[0].n_rows or 0):
+            total += partial
+            done.add(piece.identity())
+            if self._state is not None:
+                self._state.add(name, done, total)
+            self._stop()
+        return self._whole(total)
+
+    def _stop(self) -> None:
+        """Raise the KeyboardInterrupt that foreign code has swallowed."""
+        if self._stopped:
+            raise KeyboardInterrupt
+
+    def _found(self, second: Partial | None = None, at: Pilots | None = None) -> Found:
+        """Return the cells of both passes, which know from which files they are."""
+        found = self.fold.finish(self._first or NOTHING, second, at)
+        found.origins, found.copies = self.table.origins(self.fold.report), self.table.copies
+        return found
+
+    def _whole(self, total: Partial) -> Partial:
+        """Return the total of a pass, which must have read every row of a source that knows its rows."""
+        if self.table.n_rows is not None:
+            left_out = sum(total.missing.values()) + (total.skipped.total if total.skipped else 0)
+            check_total(self.table.n_rows, total.n_rows + left_out)
+        return total
+
+    def _marks(self) -> list[str]:
+        """Return what tells this scan from others of the same files: all that its fold was made of."""
+        settings = {field.name: getattr(self.fold, field.name) for field in dataclasses.fields(self.fold)}
+        return [protocol_text(settings.pop("protocol"), self.fold.categories), repr(settings)]
+
+
+def scan(
+    source: Any,
+    protocol: AbstractProtocol | None = None,
+    report: str | Sequence[str] | None = None,
+    by: str | Sequence[str] | None = None,
+    *,
+    pilot_by: str | Sequence[str] | None = None,
+    sample: int | None = None,
+    jobs: int = 1,
+    categories: Sequence[str] | None = None,
+    checkpoint: Any = None,
+    keep: int | None = None,
+    random_seed: int = 0,
+    progressbar: bool | None = None,
+    spark: Any = None,
+    bad_rows: str = "refuse",
+    quarantine: Any = None,
+    missing: str | float | Sequence[str | float] | None = None,
+    copies: str = "refuse",
+) -> Scan:
+    """Return a scan of reports that need not fit in memory, to be run by calling it.
+
+    Where so few reports are possible that they can be counted (GRR, Hadamard, explicit channels, cohorts, unary encoding
+    up to 16 categories), one pass counts them and each cell is a Collection. Otherwise two passes are made. The first
+    counts, for each cell, how many reports support each category; their posterior mean is the pilot. The second expands
+    the likelihood of the whole reports there, and each cell is a Summary: some 4a numbers, however many reports it has.
+
+    Parameters
+    ----------
+    source : path, list of paths, Arrow table, dataset or reader, DuckDB relation or data frame
+        Files are Parquet, CSV, JSON lines or Arrow; they may be a pattern such as ``"reports/*.parquet"`` or a folder, and
+        names of folders such as ``country=NL`` are columns. Spark's data frames are counted and added up by its workers.
+    protocol : AbstractProtocol, optional
+        May be left out where the reports state it, as ``write`` makes them.
+    report : str or sequence of str, optional
+        The column or columns of one report; the protocol's own names by default. Packed bits (``numpy.packbits``) in a
+        column of bytes are read fastest; see ``read`` for other forms.
+    by : str or sequence of str, optional
+        Grouping columns: a cell for each combination that occurs.
+    pilot_by : str or sequence of str, optional
+        Those of ``by`` whose cells share a pilot. Summaries add up only at one pilot: give ``"country"`` where the days of
+        a country will be added. By default every cell has its own.
+    sample : int, optional
+        Keep up to so many reports of each cell by chance, by which ``fit`` predicts the error of its summary. By default
+        10,000 where ε is above 1.5, and none below, where a bound is enough.
+    jobs : int
+        Threads that read and count.
+    categories : sequence of str, optional
+        Labels of the categories.
+    checkpoint : path-like, optional
+        Where the state of the scan is kept, so that it goes on after being killed; ``write`` removes it once it has written
+        the cells. Files only.
+    keep : int, optional
+        Cells (groups of cells that share a pilot) with fewer reports keep them whole, as a Collection; their summary would
+        be off. By default none up to ε = 1.5, 10,000 up to ε = 2, and beyond 2,000 a category, at most 500,000.
+    random_seed : int
+        Of the sample.
+    progressbar : bool, optional
+        By default where standard error is a terminal.
+    spark : pyspark.sql.SparkSession or str, optional
+        A session, or the URL of a master such as ``"local[2]"``: the workers of Spark read the row groups of Parquet files,
+        which they must see under the same paths. The cells are those that one machine finds.
+    bad_rows, quarantine, missing, copies
+        As for ``read``: rows that hold no report are refused, or left out, counted and written to a CSV file; answers that
+        are missing are counted by cell.
+
+    Returns
+    -------
+    Scan
+        ``scan()`` gives a mapping from keys to cells, which ``fit`` takes as it is.
+
+    Raises
+    ------
+    ArgumentError
+        On a source that is none, or arguments that do not fit.
+    DataError
+        Where a file is missing.
+
+    Examples
+    --------
+    >>> import numpy, pyarrow
+    >>> from ldpbayes.protocols import UnaryEncoding
+    >>> protocol = UnaryEncoding.optimized(32, epsilon=1.0)
+    >>> reports = protocol.privatize(numpy.arange(1000) % 32, numpy.random.default_rng(1))
+    >>> table = pyarrow.table({"report": list(map(bytes, reports)), "country": ["NL", "BE"] * 500})
+    >>> found = scan(table, protocol, by="country")()
+    >>> found["NL",].n_reports, found["NL",].gradient.shape
+    (500.0, (32,))
+    """
+    if protocol is not None:
+        check_protocol(protocol)
+    jobs = checks.integer(jobs, "jobs", 1, 256)
+    visible = sys.stderr.isatty() if progressbar is None else checks.flag(progressbar, "progressbar")
+    with files.keeping_inputs():
+        table = open_source(source)
+        skipped = Skipped.of(bad_rows, quarantine)
+    if spark is not None:
+        if checkpoint is not None or jobs != 1:
+            raise ArgumentError("checkpoint and jobs are for scans of one machine; leave them out with spark.")
+        table = SparkFiles(table, spark, visible)
+    table.lenient, table.copies = skipped is not None, checks.choice(copies, "copies", COPIES)
+    published = [entries.get(METADATA) for entries in table.metadata()]
+    _check_same_protocol(table, published)
+    texts = table.first(COLUMN)
+    texts = texts if states_protocols(texts) else []
+    labels = labels_of(categories)
+    protocols, categories = protocols_of(texts, published, protocol, labels)
+    (protocol,) = protocols.values()  # of the first row; the fold refuses those of others
+    plain = protocol.epsilon <= PLAIN
+    by = checks.columns(by, "by") or ()
+    fold = Fold(
+        protocol,
+        tuple(protocol.report_fields if report is None else checks.columns(report, "report") or ()),
+        tuple(by),
+        checks.columns(pilot_by, "pilot_by"),
+        categories,
+        checks.integer((0 if plain or protocol.countable() else SAMPLED) if sample is None else sample, "sample", 0, 10**8),
+        checks.integer(random_seed, "random_seed", 0, checks.MAX_SEED - 1),
+        checks.integer(kept_below(protocol) if keep is None else keep, "keep", 0, 10**9),
+        spread=not plain,
+        labelled=labels is not None,
+        stated=bool(texts),
+        positions=stated_throughout(texts, published),
+        of_texts=table.of_texts,
+        skip=skipped.most if skipped else 0,
+        missing=Missing.of(missing, by),
+    )
+    return Scan(table, fold, jobs, visible, checkpoint, quarantine)
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """Yield a list that Ctrl-C is noted in, beside its KeyboardInterrupt, which compiled code may swallow."""
+    noted: list[int] = []
+
+    def handler(number: int, frame: Any) -> None:
+        noted.append(number)
+        signal.default_int_handler(number, frame)
+
+    plain = threading.current_thread() is threading.main_thread()
+    if not plain or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield noted
+        return
+    signal.signal(signal.SIGINT, handler)
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _check_same_protocol(table, published):
+    """Refuse files whose metadata state several protocols, by their names."""
+    stated = [(path, text) for path, text in zip(table.paths, published, strict=False) if text]
+    for path, text in stated[1:]:
+        first, other = (parse_protocol(text).protocol for text in (stated[0][1], text))
+        if first != other:
+            raise DataError(
+                f"states {shown(other)}, but {stated[0][0]} states {shown(first)}; {APART}", source=path, field=COLUMN
+            )
+
+
+def kept_below(protocol: AbstractProtocol) -> int:
+    """Return the number of reports below which a cell keeps them whole: its summary might be off by a tenth of a sd."""
+    if protocol.epsilon <= PLAIN:
+        return 0
+    if protocol.epsilon <= KEPT_TO:
+        return SAMPLED
+    return min(KEPT_EACH * protocol.n_categories, KEPT_MOST, KEPT_BYTES * 8 // protocol.n_categories)

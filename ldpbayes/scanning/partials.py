@@ -1,0 +1,278 @@
+"""Partial results of a scan: what a worker returns for a piece of the table, and what adds up."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ldpbayes.errors import DataError
+from ldpbayes.protocols.formats import distinct
+from ldpbayes.scanning.constants import WAITING
+from ldpbayes.sources.keys import as_json, from_json
+from ldpbayes.sources.missing import added
+from ldpbayes.sources.skipping import Skipped
+
+#: Names of the arrays of kept reports.
+_ROWS = ("group", "reports", "counts")
+#: The sum of the sizes of reports, which checkpoints of earlier versions have not.
+SIZES = "sizes"
+
+
+@dataclass(frozen=True, eq=False)
+class ReportSample:
+    """Reports of one cell that were kept by chance: those whose random 64-bit key has ``level`` leading zeros.
+
+    Every report of the cell is in the sample with probability 2^−level, independently of the others, and samples of
+    different reports join into one of the higher level.
+
+    Attributes
+    ----------
+    level : int
+    keys : (m,) uint64 array
+        Sorted.
+    reports : (m, …) array
+        Canonical reports, in the order of the keys.
+    """
+
+    level: int
+    keys: np.ndarray
+    reports: np.ndarray
+
+    @property
+    def rate(self) -> float:
+        """The share of the cell's reports that are kept, 2^−level."""
+        return 2.0**-self.level
+
+    @classmethod
+    def of(cls, level: int, keys: np.ndarray, reports: np.ndarray, most: int) -> ReportSample:
+        """Return the sample of reports with these keys, at the least level from ``level`` on with at most ``most``."""
+        while level < 64 and (keys < _bound(level)).sum() > most:
+            level += 1
+        inside = np.flatnonzero(keys < _bound(level)) if level else np.arange(len(keys))
+        inside = inside[np.argsort(keys[inside], kind="stable")]
+        return cls(level, keys[inside], reports[inside])
+
+    def joined(self, other: ReportSample, most: int) -> ReportSample:
+        """Return the sample of both sets of reports."""
+        level = max(self.level, other.level)
+        keys = np.concatenate([self.keys, other.keys])
+        reports = np.concatenate([self.reports, other.reports])
+        return ReportSample.of(level, keys, reports, most)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ReportSample):
+            return NotImplemented
+        same = self.level == other.level and np.array_equal(self.keys, other.keys)
+        return same and np.array_equal(self.reports, other.reports)
+
+
+def _bound(level: int) -> np.uint64:
+    return np.uint64(2**64 - 1 if level == 0 else 2 ** (64 - level))
+
+
+@dataclass(frozen=True, eq=False)
+class Partial:
+    """Sums, counts of distinct reports, kept reports and samples of the cells that a piece of the table has.
+
+    Partials of different pieces add up: ``sum(partials)``. Sums of floating-point numbers are carried with their rounding
+    errors, so that the total of the same pieces does not depend on the order in which they are added.
+
+    Attributes
+    ----------
+    keys : tuple of tuple
+        The cells.
+    sums : mapping of str to (cells, …) array
+        Whole numbers, or floating-point sums.
+    errors : mapping of str to (cells, …) array
+        What rounding took from each floating-point sum.
+    rows : tuple of arrays, optional
+        Reports that are kept: the position of the cell in ``keys``, the canonical report, and how often it came.
+    merged : bool
+        Whether equal reports are merged as partials add up.
+    settled : int
+        Kept reports after the last merge.
+    samples : mapping of tuple to ReportSample
+        By the key of the cell.
+    most : int
+        Largest size of a sample.
+    n_rows : int
+        Reports that were read.
+    kinds : tuple of frozenset
+        What each grouping column holds; see ``sources.keys``.
+    skipped : Skipped, optional
+        Rows that were left out.
+    missing : mapping
+        From the keys of cells, as texts, to the number of answers that are missing there.
+    """
+
+    keys: tuple[tuple, ...]
+    sums: Mapping[str, np.ndarray] = field(default_factory=dict)
+    errors: Mapping[str, np.ndarray] = field(default_factory=dict)
+    rows: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+    merged: bool = True
+    settled: int = 0
+    samples: Mapping[tuple, ReportSample] = field(default_factory=dict)
+    most: int = 0
+    n_rows: int = 0
+    kinds: tuple[frozenset[str], ...] = ()
+    skipped: Skipped | None = None
+    missing: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+
+    def __add__(self, other: Partial) -> Partial:
+        """Return the partial of both pieces."""
+        if not isinstance(other, Partial):
+            return NotImplemented
+        places = {key: i for i, key in enumerate(self.keys)}
+        moved = np.array([places.setdefault(key, len(places)) for key in other.keys], dtype=np.int64)
+        most, samples = max(self.most, other.most), dict(self.samples)
+        for key, sample in other.samples.items():
+            samples[key] = samples[key].joined(sample, most) if key in samples else sample
+        sums, errors = self._added(other, moved, len(places))
+        kinds = tuple(mine | theirs for mine, theirs in zip(self.kinds, other.kinds, strict=False))
+        rows, settled = self._joined(other, moved)
+        return Partial(
+            tuple(places),
+            sums,
+            errors,
+            rows=rows,
+            merged=self.merged and other.merged,
+            settled=settled,
+            samples=samples,
+            most=most,
+            n_rows=self.n_rows + other.n_rows,
+            kinds=kinds or self.kinds or other.kinds,
+            skipped=other.skipped if self.skipped is None else self.skipped + other.skipped,
+            missing=added(self.missing, other.missing),
+        )
+
+    def __radd__(self, other: int) -> Partial:
+        """Let sum() start from 0."""
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
+    def _added(self, other, moved, n):
+        """Return the sums of both pieces over n cells, and what rounding took from them."""
+        names = set(self.sums or other.sums)
+        if self.keys and other.keys and names != set(other.sums):
+            names &= set(other.sums)
+            if {*self.sums, *other.sums} - names != {SIZES}:
+                raise DataError("partials of different passes do not add up; add those of one pass")
+        sums, errors, mine = {}, {}, np.arange(len(self.keys))
+        for name in sorted(names):
+            one, two = _spread(self.sums, name, mine, n), _spread(other.sums, name, moved, n)
+            sums[name] = total = one + two
+            if total.dtype.kind == "f":
+                virtual = total - one
+                errors[name] = (one - (total - virtual)) + (two - virtual)
+                errors[name] += _spread(self.errors, name, mine, n) + _spread(other.errors, name, moved, n)
+        return sums, errors
+
+    def _joined(self, other, moved):
+        """Return the kept reports of both pieces, and how many there were after the last merge."""
+        theirs = other.rows and (moved[other.rows[0]], *other.rows[1:])
+        if self.rows is None or theirs is None:
+            return self.rows or theirs, self.settled
+        rows = tuple(map(np.concatenate, zip(self.rows, theirs, strict=True)))
+        if self.merged and other.merged and len(rows[0]) > 2 * self.settled + WAITING:
+            rows = merge(*rows)
+            return rows, len(rows[0])
+        return rows, self.settled
+
+    def settle(self) -> Partial:
+        """Return this partial with equal reports merged, where they are to be."""
+        if self.rows is None or not self.merged:
+            return self
+        rows = merge(*self.rows)
+        return replace(self, rows=rows, settled=len(rows[0]))
+
+    def total(self, name: str) -> np.ndarray:
+        """Return a sum by its name, one entry per cell, with what rounding took from it."""
+        return self.sums[name] + self.errors[name] if name in self.errors else self.sums[name]
+
+    def to_bytes(self) -> bytes:
+        """Return this partial as bytes, to send between machines or to keep."""
+        arrays: dict[str, Any] = {f"sum {name}": value for name, value in self.sums.items()}
+        arrays |= {f"error {name}": value for name, value in self.errors.items()}
+        if self.rows is not None:
+            arrays |= dict(zip(_ROWS, self.rows, strict=True))
+        samples = [(i, self.samples[key]) for i, key in enumerate(self.keys) if key in self.samples]
+        for i, sample in samples:
+            arrays |= {f"keys {i}": sample.keys, f"sample {i}": sample.reports}
+        header = {
+            "keys": [[as_json(part) for part in key] for key in self.keys],
+            "levels": {str(i): sample.level for i, sample in samples},
+            "merged": self.merged,
+            "most": self.most,
+            "settled": self.settled,
+            "rows": self.n_rows,
+            "kinds": [sorted(kinds) for kinds in self.kinds],
+            "skipped": self.skipped and vars(self.skipped),
+            "missing": list(self.missing.items()),
+        }
+        arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+        out = io.BytesIO()
+        np.savez(out, **arrays)
+        return out.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Partial:
+        """Return the partial that ``to_bytes`` wrote.
+
+        Raises
+        ------
+        DataError
+            Where the bytes are something else.
+        """
+        try:
+            with np.load(io.BytesIO(data), allow_pickle=False) as held:
+                if any(entry.compress_type for entry in held.zip.infolist()):  # ``to_bytes`` compresses nothing
+                    raise ValueError("compressed")
+                arrays = {name: held[name] for name in held.files}
+            header = json.loads(bytes(arrays.pop("header")))
+            keys = tuple(tuple(from_json(part) for part in key) for key in header["keys"])
+            samples = {
+                keys[int(i)]: ReportSample(level, arrays[f"keys {i}"], arrays[f"sample {i}"])
+                for i, level in header["levels"].items()
+            }
+            return cls(
+                keys,
+                {name.removeprefix("sum "): value for name, value in arrays.items() if name.startswith("sum ")},
+                {name.removeprefix("error "): value for name, value in arrays.items() if name.startswith("error ")},
+                rows=tuple(arrays[name] for name in _ROWS) if "group" in arrays else None,
+                merged=header["merged"],
+                settled=header["settled"],
+                samples=samples,
+                most=header["most"],
+                n_rows=header["rows"],
+                kinds=tuple(map(frozenset, header["kinds"])),
+                skipped=header["skipped"] and Skipped(**header["skipped"]),
+                missing={tuple(key): n for key, n in header["missing"]},
+            )
+        except Exception as err:
+            raise DataError("is not a partial result of a scan") from err
+
+
+#: The partial result of no rows, to which all others add up.
+NOTHING = Partial(())
+
+
+def merge(group: np.ndarray, reports: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the distinct (cell, report) pairs, sorted, and their total counts."""
+    if not len(group):
+        return group, reports, counts
+    table = np.column_stack([group, reports.reshape(len(reports), -1).astype(np.int64)])
+    table, counts = distinct(table, counts)
+    return table[:, 0], table[:, 1:].reshape(-1, *reports.shape[1:]).astype(reports.dtype), counts
+
+
+def _spread(sums, name, places, n):
+    """Return sums over cells as sums over n cells, among which they stand at these places; 0 where there are none."""
+    if name not in sums:
+        return 0
+    out = np.zeros((n, *sums[name].shape[1:]), dtype=sums[name].dtype)
+    out[places] = sums[name]
+    return out
