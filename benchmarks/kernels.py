@@ -18,7 +18,7 @@ import numpy as np
 import ldpbayes as lb
 from ldpbayes import hashing
 from ldpbayes.estimators.mle import maximize
-from ldpbayes.posteriors.surrogate import Surrogate
+from ldpbayes.posteriors.expanded import weighted
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.unary import UnaryEncoding
@@ -105,11 +105,11 @@ def collected(n, a, epsilon=1.0):
 
 def posterior(n, a, draws):
     """Return CPU seconds of a posterior with so many weighted draws."""
-    engine = Surrogate(draws=draws // 4, chains=4)
-    engine.weighted(collected(2000, a), 1.0, random_seed=1)  # compiles
+    flat, rng = np.ones(a), np.random.default_rng(1)
+    weighted(collected(2000, a).rows, flat, draws, rng)  # compiles
     collection = collected(n, a)
     start = time.process_time()
-    engine.weighted(collection, 1.0, random_seed=1)
+    weighted(collection.rows, flat, draws, rng)
     return time.process_time() - start
 
 

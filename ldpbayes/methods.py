@@ -7,7 +7,6 @@ from ldpbayes.doors import lazily
 if TYPE_CHECKING:
     from ldpbayes.posteriors.exact import Exact as Exact
     from ldpbayes.posteriors.hmc import HMC as HMC
-    from ldpbayes.posteriors.mixture import Mixture as Mixture
     from ldpbayes.posteriors.nuts import NUTS as NUTS
     from ldpbayes.posteriors.pair_slice import PairSlice as PairSlice
     from ldpbayes.posteriors.quadrature import Quadrature as Quadrature
@@ -18,7 +17,6 @@ _HOMES = {
     "NUTS": "posteriors.nuts",
     "Exact": "posteriors.exact",
     "HMC": "posteriors.hmc",
-    "Mixture": "posteriors.mixture",
     "PairSlice": "posteriors.pair_slice",
     "Quadrature": "posteriors.quadrature",
     "Surrogate": "posteriors.surrogate",

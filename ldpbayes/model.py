@@ -6,7 +6,7 @@ from ldpbayes import checks
 from ldpbayes.collections import as_data, tensor
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.likelihoods import StackedRows
-from ldpbayes.posteriors import surrogate
+from ldpbayes.posteriors import expanded
 from ldpbayes.priors import DEFAULT, as_dirichlet, prior_for
 from ldpbayes.road.ruling import rule
 
@@ -152,5 +152,5 @@ def expand(data, prior):
         "jeffreys" if isinstance(prior, str) and prior == DEFAULT else prior, data.n_categories, "The surrogate likelihood"
     ).alpha
     rows = [tally.rows for same in data.channels().values() for _, tally in same]
-    mean, spread = surrogate.pilot(rows[0] if len(rows) == 1 else StackedRows(rows), alpha)
+    mean, spread = expanded.pilot(rows[0] if len(rows) == 1 else StackedRows(rows), alpha)
     return mean, (FIRST_SPREAD * mean) ** 2 if len(data.dims) > 1 else spread

@@ -6,7 +6,7 @@ import pathlib
 from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
 from ldpbayes.fitting import fit
 from ldpbayes.posteriors.expansion import checked_expansion, proposal_of
-from ldpbayes.posteriors.mixture import Mixture
+from ldpbayes.posteriors.surrogate import Surrogate
 from ldpbayes.road.methods import METHODS
 from ldpbayes.simulation import population
 from studies import evaluate
@@ -65,13 +65,14 @@ def learnt(collection, rng):
     collection : Collection
     rng : numpy.random.Generator
     """
+    for method in ("exact", "surrogate"):
+        try:
+            found = fit(collection, "learnt", method, draws=0, estimates=False)["exact"]
+            return found["distribution_mean"].values, found["distribution_sd"].values ** 2, found["frequency_mean"].values
+        except InfeasibleError:
+            continue
     try:
-        found = fit(collection, "learnt", "mixture", draws=0, estimates=False)["exact"]
-        return found["distribution_mean"].values, found["distribution_sd"].values ** 2, found["frequency_mean"].values
-    except InfeasibleError:
-        pass
-    try:
-        tree = fit(collection, "learnt", Mixture(), random_seed=int(rng.integers(2**31)), estimates=False)
+        tree = fit(collection, "learnt", Surrogate(), random_seed=int(rng.integers(2**31)), estimates=False)
     except ConvergenceError as err:  # few of the weighted draws count: a noisy mean instead of an hour of chains
         tree = err.result
     one, users = (tree["summary"].sel(target=target) for target in ("distribution", "frequency"))

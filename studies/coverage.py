@@ -11,7 +11,7 @@ from ldpbayes.collections import Collection, Tally
 from ldpbayes.estimators.confidence import distribution_interval
 from ldpbayes.fitting import fit
 from ldpbayes.posteriors.conditioned_product import PowerFactors
-from ldpbayes.posteriors.surrogate import ExpandedFactors, expand
+from ldpbayes.posteriors.expanded import ExpandedFactors, expand
 from ldpbayes.priors import as_prior
 from ldpbayes.priors.learnt import Learnt
 from ldpbayes.protocols.base import Binomials

@@ -13,8 +13,8 @@ from ldpbayes.estimators.postprocess import norm_sub, project_to_simplex, trunca
 from ldpbayes.fitting import fit
 from ldpbayes.planning import risk
 from ldpbayes.posteriors.exact import Exact
+from ldpbayes.posteriors.expanded import weighted
 from ldpbayes.posteriors.frequency import frequency_moments
-from ldpbayes.posteriors.surrogate import Surrogate
 from ldpbayes.priors import as_prior
 from ldpbayes.protocols import make_protocol
 from ldpbayes.protocols.rappor import Rappor
@@ -25,7 +25,7 @@ from ldpbayes.theory import base, bounds
 PRIORS = ("jeffreys", "flat")
 TARGETS = ("distribution", "frequency")
 #: Weighted draws of the surrogate: the Monte Carlo error adds about 1/1,000 to the posterior mean's risk.
-SURROGATE = Surrogate(draws=1000, chains=1)
+DRAWN = 1000
 #: Post-processing of the oracle, by the word that the tables use.
 DECODERS = {"norm_sub": norm_sub, "projected": project_to_simplex, "normalized": truncate_and_renormalize}
 #: Protocols that take more than ε, and one that studies alone name.
@@ -76,7 +76,7 @@ def quick_moments(collection, prior, rng):
         pass
     if collection.n_categories > 2:
         with np.errstate(over="ignore"):  # weights too uneven to use overflow in their own diagnostic
-            found = SURROGATE.weighted(collection, prior, random_seed=rng)
+            found = weighted(collection.rows, prior.alpha, DRAWN, rng)[0]
         if found.verdict.accepted:
             mean = found.weight @ found.distribution
             return mean, found.weight @ (found.distribution - mean) ** 2

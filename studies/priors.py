@@ -13,9 +13,10 @@ from ldpbayes.estimators.postprocess import norm_cut, norm_sub, power_law
 from ldpbayes.inference.ends import tails
 from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.exact import Exact
-from ldpbayes.posteriors.floor import settled
 from ldpbayes.posteriors.hmc import HMC
+from ldpbayes.posteriors.nodes import Placement
 from ldpbayes.posteriors.problem import Problem
+from ldpbayes.posteriors.servers import Floored
 from ldpbayes.priors import as_prior
 from ldpbayes.simulation import population
 from studies import common, evaluate
@@ -109,7 +110,12 @@ def moments(collection, name, rng=0):
     if name == "learnt":
         return common.learnt(collection, rng)[:2]
     if name == "floor":
-        return settled(Problem.of(collection, name))[1].moments()
+        problem = Problem.of(collection, name)
+        server = Floored([problem])
+        nodes = server.settle(problem.mixing, Placement())
+        means, variances = server.moments(nodes.priors)
+        mean = nodes.weights @ means
+        return mean, nodes.weights @ (variances + (means - mean) ** 2)
     if name == "smooth":
         problem = Problem.of(collection, name)
         draws = SMOOTH.run(SMOOTH.plan(problem), rng, Watch()).distribution

@@ -1,6 +1,11 @@
-"""A conditioned product of one set of factors, without the axis of sets."""
+"""A conditioned product of one set of factors, without the axis of sets, and weighted draws of one Dirichlet prior."""
 
+import numpy as np
+
+from ldpbayes.posteriors import expanded
+from ldpbayes.posteriors.base import Watch
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct
+from ldpbayes.posteriors.problem import Problem
 
 
 class Alone:
@@ -24,3 +29,9 @@ class Alone:
 
     def row_sum_error(self):
         return self.every.diagnostics()["covariance_row_sum_error"]
+
+
+def weighted(collection, prior, draws=1000, random_seed=1):
+    """Return four times so many Weighted draws of the surrogate under a Dirichlet prior, trusted or not."""
+    problem = Problem.of(collection, prior)
+    return expanded.weighted(problem.rows, problem.alpha, 4 * draws, np.random.default_rng(random_seed), watch=Watch())[0]

@@ -419,10 +419,9 @@ CALLS = {
     "NUTS": _drawn("NUTS", tune=50, target_accept=0.9),
     "Exact": _drawn("Exact"),
     "Weighted": _drawn("Weighted"),
-    "Mixture": _drawn("Mixture"),
     "PairSlice": _drawn("PairSlice", tune=100, thin=1, route="auto"),
     "Quadrature": _drawn("Quadrature", tolerance=1e-6, nodes=28, coarser=0.8, left_out=1e-9, node_work=12.0, max_work=6e9),
-    "Surrogate": _drawn("Surrogate", max_expansions=2),
+    "Surrogate": _drawn("Surrogate"),
     # ---- fit and check
     "fit": lambda m: dict(
         collection=m.collection,
@@ -854,7 +853,6 @@ POSTERIORS = {
     "NUTS": ("jeffreys", dict(draws=20, chains=2, tune=50)),
     "Exact": ("jeffreys", dict(draws=20, chains=2)),
     "Weighted": ("smooth", dict(draws=20, chains=2)),
-    "Mixture": ("learnt", dict(draws=20, chains=2)),
     "PairSlice": ("jeffreys", dict(draws=20, chains=2, tune=100)),
     "Quadrature": ("jeffreys", dict(draws=20, chains=2)),
     "Surrogate": ("jeffreys", dict(draws=20, chains=2)),

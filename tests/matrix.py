@@ -219,7 +219,7 @@ def _methods():
     for name in dir(lb.methods):
         method = getattr(lb.methods, name)
         settings = dict(draws=50, chains=2) | (dict(tune=50) if name == "NUTS" else {})
-        prior = {"Mixture": "learnt", "Weighted": "floor", "HMC": "smooth"}.get(name, "jeffreys")
+        prior = {"Weighted": "floor", "HMC": "smooth"}.get(name, "jeffreys")
         yield (
             f"by {name}",
             lambda place, method=method, settings=settings, prior=prior: lb.fit(

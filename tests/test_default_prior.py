@@ -10,8 +10,10 @@ from ldpbayes import Cells, Collection, Tally, fit, select_method
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.inference.verdict import refused
 from ldpbayes.pages import show
+from ldpbayes.posteriors import conjugate
 from ldpbayes.posteriors.exact import Exact
-from ldpbayes.posteriors.mixture import Mixture
+from ldpbayes.posteriors.pair_slice import PairSlice
+from ldpbayes.posteriors.surrogate import Surrogate
 from ldpbayes.priors import as_prior, parse_prior
 from ldpbayes.priors.naming import default_prior
 from ldpbayes.protocols.grr import GRR
@@ -40,7 +42,7 @@ def test_the_rule():
     ("collection", "prior", "method", "words"),
     [
         (NINETEEN, "Jeffreys, Dirichlet(0.5)", "exact", "below 20 categories it is Jeffreys'; prior='learnt'"),
-        (TWENTY, "learnt, symmetric Dirichlet", "mixture", "from 20 categories on .* prior='jeffreys' keeps"),
+        (TWENTY, "learnt, symmetric Dirichlet", "exact", "from 20 categories on .* prior='jeffreys' keeps"),
     ],
 )
 def test_a_fit_without_a_prior_says_which_it_used_and_why(collection, prior, method, words):
@@ -59,30 +61,34 @@ def test_a_prior_that_was_given_is_not_explained():
     assert fit(TWENTY, "learnt", **QUICK).attrs["prior"] == fit(TWENTY, **QUICK).attrs["prior"]
 
 
-@pytest.mark.parametrize("method", ["exact", Exact(draws=50)], ids=["name", "object"])
-def test_a_method_that_was_asked_for_keeps_jeffreys(method):
+@pytest.mark.parametrize("method", ["pair_slice", PairSlice(draws=50)], ids=["name", "object"])
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")
+def test_a_method_that_serves_no_learnt_prior_keeps_jeffreys(method):
     quick = QUICK if isinstance(method, str) else {"random_seed": 1, "estimates": False}
     tree = fit(TWENTY, method=method, **quick)
-    assert tree.attrs["prior"].startswith("Jeffreys") and "the method exact was asked for" in tree.attrs["prior_reason"]
-    assert fit(TWENTY, method="mixture", **QUICK).attrs["prior"].startswith("learnt")
+    assert tree.attrs["prior"].startswith("Jeffreys") and "pair_slice was asked for" in tree.attrs["prior_reason"]
+    for serving in ("exact", "surrogate"):
+        assert fit(TWENTY, method=serving, **QUICK).attrs["prior"].startswith("learnt")
 
 
 def test_jeffreys_where_the_learnt_prior_cannot_be_served(monkeypatch):
-    tree = fit(TWENTY, exclude="mixture", **QUICK)
-    assert tree.attrs["method"] == "exact" and "was excluded" in tree.attrs["prior_reason"]
-    monkeypatch.setattr(Mixture, "most", 1.0)
-    choice = select_method(TWENTY, draws=50)
-    assert "would take about" in choice.prior_reason and choice.method.name != "mixture"
+    choice = select_method(TWENTY, draws=50, exclude=("exact", "surrogate"))
+    assert choice.method.name == "pair_slice" and "were excluded" in choice.prior_reason
+    for method in (Exact, Surrogate):
+        monkeypatch.setattr(method, "most", 1.0)
+    assert "would take about" in select_method(TWENTY, draws=50).prior_reason
 
 
 @pytest.mark.parametrize("status", ["rejected", "no draws"])
 def test_jeffreys_where_the_answer_under_the_learnt_prior_is_rejected(monkeypatch, status):
-    def run(self, plan, rng, watch, original=Mixture.run):
+    def run(self, plan, rng, watch, original=conjugate.run):
+        if plan.state[0].alpha is not None:
+            return original(self, plan, rng, watch)
         if status == "no draws":
             raise ConvergenceError("no draws of any use were made")
         return replace(original(self, plan, rng, watch), verdict=refused("for a test"))
 
-    monkeypatch.setattr(Mixture, "run", run)
+    monkeypatch.setattr(conjugate, "run", run)
     tree = fit(TWENTY, **QUICK)
     assert tree.attrs["prior"].startswith("Jeffreys") and tree.attrs["method"] == "exact"
     assert "the answer under the learnt prior was rejected: " in tree.attrs["prior_reason"]

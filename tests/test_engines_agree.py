@@ -19,7 +19,7 @@ SAMPLED = {
     "nuts": {"draws": 1000, "tune": 500},
 }
 #: For priors that are not Dirichlet: compared with exact results in tests/posteriors, each under its own priors.
-OTHER_PRIORS = {"mixture", "floor", "weighted", "summary", "hmc"}
+OTHER_PRIORS = {"weighted", "hmc"}
 TIGHT = 1e-8
 #: Monte Carlo errors allowed: of about 1,500 comparisons one is beyond 3.5 by chance, one in a thousand runs beyond 5.
 MCSE = 5.0

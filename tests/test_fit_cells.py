@@ -230,16 +230,3 @@ def test_cells_of_which_only_some_have_weights():
     alone = fit(survey([120, 100, 80]), random_seed=1)
     mean = both["summary"]["mean"].sel(target="distribution", cell="p").values
     np.testing.assert_allclose(mean, alone["summary"]["mean"].sel(target="distribution").values, atol=0.002)
-
-
-@pytest.mark.parametrize("a", [4, 30])
-def test_the_method_summary_serves_collections_of_any_size(a):
-    """The learnt prior by rule, from twenty categories on, asked such a problem for rows that a summary does not have."""
-    protocol = GRR(a, 2.0)
-    counts = np.random.default_rng(2).multinomial(20_000, np.full(a, 1 / a))
-    collection = Collection([str(k) for k in range(a)], [Tally(protocol, np.arange(a), counts)])
-    posterior = fit(collection, method="summary", random_seed=1)
-    assert posterior.attrs["converged"] == 1
-    exact = fit(collection, draws=0)["summary"].sel(target="distribution")
-    summary = posterior["summary"].sel(target="distribution")
-    assert (abs(summary["mean"] - exact["mean"]) < 0.2 * exact["sd"]).all()

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from conditioned import weighted
 
 from ldpbayes import Collection, Tally
 from ldpbayes.inference.importance import resample
 from ldpbayes.posteriors.frequency import Allocation, frequency_draws, frequency_draws_within, frequency_moments
-from ldpbayes.posteriors.surrogate import Surrogate
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols.unary import UnaryEncoding
 
@@ -20,7 +20,7 @@ def test_width_of_frequencies_at_a_large_n(epsilon, kind, monkeypatch):
     tally = Tally(protocol, *protocol.simulate(rng.multinomial(n, np.arange(1, 9) / 36), rng))
     collection = Collection(list("abcdefgh"), [tally])
     rows, prior = collection.rows, Dirichlet.jeffreys(8)
-    found = Surrogate(draws=500).weighted(collection, prior, random_seed=1)
+    found = weighted(collection, prior, 500)
     mean = found.weight @ found.distribution
     moments = frequency_moments(mean, found.weight @ (found.distribution - mean) ** 2, prior.alpha, n)
     flat = found.distribution[resample(found.weight, rng)]

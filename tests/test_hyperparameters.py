@@ -82,17 +82,15 @@ def test_without_draws_methods_are_what_was_asked_for():
     collection = Collection(LABELS[:4], tally)
     with pytest.raises(InfeasibleError, match="each single out one category"):
         fit(collection, "jeffreys", "exact", draws=0)
-    with pytest.raises(InfeasibleError, match="The method exact needs a Dirichlet prior"):
-        fit(collected(), "learnt", "exact", draws=0)
     with pytest.raises(ArgumentError, match="exclude must be empty with draws=0"):
         fit(collected(), draws=0, exclude=("exact",))
-    assert fit(collected(), "learnt", "mixture", draws=0).attrs["method"] == "mixture"
+    assert fit(collected(), "learnt", "exact", draws=0).attrs["method"] == "exact"
     with pytest.raises(InfeasibleError, match="300 reports are too few"):
-        fit(collection, "jeffreys", "summary", draws=0)
+        fit(collection, "jeffreys", "surrogate", draws=0)
     more = Collection(LABELS[:4], Tally(unary, *unary.simulate(np.array([36, 12, 6, 6]) * 1000, np.random.default_rng(1))))
-    assert fit(more, "jeffreys", "summary", draws=0).attrs["method"] == "summary"
+    assert fit(more, "jeffreys", "surrogate", draws=0).attrs["method"] == "surrogate"
     exact = fit(collection, "jeffreys", draws=0)
-    assert exact.attrs["method"] == "quadrature" and "No draws were made." in facts_of(exact)["checked"]
+    assert exact.attrs["method"] == "exact" and "No draws were made." in facts_of(exact)["checked"]
     drawn = fit(collection, "jeffreys", "quadrature", random_seed=1, draws=50, estimates=False)
     for key in ("mean", "lower", "upper"):
         np.testing.assert_allclose(exact["exact"][f"distribution_{key}"], drawn["exact"][f"distribution_{key}"])
@@ -103,4 +101,4 @@ def test_expansions_that_are_off_are_refused_without_draws():
     unary = UnaryEncoding.optimized(10, 8.0)
     tally = Tally(unary, *unary.simulate(np.array([15, 8, 1, 1, 1, 1, 1, 1, 1, 1]), np.random.default_rng(0)))
     with pytest.raises(InfeasibleError, match=r"not accurate enough: .* Leave out draws=0"):
-        fit(Collection(tuple("abcdefghij"), tally), "learnt", "mixture", draws=0)
+        fit(Collection(tuple("abcdefghij"), tally), "learnt", "surrogate", draws=0)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from cases import neighbours
+from conditioned import weighted
 
 from ldpbayes import Cells, Collection, Tally
 from ldpbayes.errors import ConvergenceError, DiagnosticWarning, LDPBayesWarning
@@ -76,9 +77,9 @@ def test_every_method_shows_its_progress_on_standard_error(name, capsys, monkeyp
 
 def test_interrupted_surrogate_keeps_the_weighted_blocks(monkeypatch):
     collection = collected(UnaryEncoding.optimized(6, 1.0), 800)
-    whole = METHODS["surrogate"](draws=500).weighted(collection, "jeffreys", random_seed=1)
+    whole = weighted(collection, "jeffreys", 500)
     interrupt(monkeypatch, type(collection.rows), "log_likelihood", 2)
-    found = METHODS["surrogate"](draws=500).weighted(collection, "jeffreys", random_seed=1)
+    found = weighted(collection, "jeffreys", 500)
     assert len(whole.distribution) == 2000 and np.array_equal(found.distribution, whole.distribution[:1000])
 
 

@@ -98,6 +98,8 @@ class AbstractPosterior(abc.ABC):
             return Refusal(f"The method {self.name} needs a Dirichlet prior; this one is {problem.prior.describe()}.")
         if "rows" in self.needs and not problem.keeps_reports:
             return Refusal(f"The method {self.name} needs the distinct reports; of a summary only sums are left.")
+        if problem.alone and (doubt := problem.doubt):
+            return Refusal(doubt)
         try:
             plan = self.prepare(problem)
         except InfeasibleError as err:
@@ -120,7 +122,8 @@ class AbstractPosterior(abc.ABC):
     def settings(self) -> dict[str, Any]:
         """Draws and chains, and what else is not at its default."""
         every = {item.name: (getattr(self, item.name), item.default) for item in fields(self)}  # type: ignore[arg-type]
-        return {name: x for name, (x, default) in every.items() if name in ("draws", "chains") or x != default}
+        changed = {name: x for name, (x, default) in every.items() if name in ("draws", "chains") or x != default}
+        return {name: x if isinstance(x, (str, int, float)) else repr(x) for name, x in changed.items()}
 
     @final
     def feasibility(self, collection, prior) -> Plan | Refusal:
@@ -135,6 +138,8 @@ class AbstractPosterior(abc.ABC):
         rng, watch = np.random.default_rng(random_seed), Watch(progressbar)
         watch.announce(f"The method {self.name}", plan.seconds)
         outcome = self.run(plan, rng, watch)
+        if problem.alone:
+            outcome = problem.stating(outcome)
         asked = {"random_seed": random_seed, "ci_prob": ci_prob}
         return Answer(self, problem, outcome, rng, watch, asked, plan.reason)
 

@@ -224,13 +224,17 @@ def of_draws(
 
 def _concentrations(prior, hyper):
     """Return the callable that gives α of some draws, by their places; None where the prior has no α."""
-    alpha, mixture = prior.concentrations(), prior.mixture()
+    alpha, mixing = prior.concentrations(), prior.nodes()
     if alpha is not None:
         return lambda places: np.broadcast_to(alpha, (len(places), alpha.size))
-    if mixture is None or mixture.parameter not in hyper:
+    if mixing is None or mixing.atom or set(mixing.names) - set(hyper):
         return None
-    values = np.ravel(hyper[mixture.parameter])
-    return lambda places: np.stack([mixture.given(value).alpha for value in values[places]])
+
+    def given(places):
+        values = {name: np.ravel(hyper[name])[places] for name in mixing.names}
+        return np.stack([one.concentrations() for one in mixing.priors(values, len(places))])
+
+    return given
 
 
 def _frequency_moments(problem, outcome):

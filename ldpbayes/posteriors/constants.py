@@ -1,5 +1,33 @@
-"""Limits of memory and of doubles."""
+"""Constants of the methods that no result hangs on: mathematics, codes and limits of memory, each with its reason."""
 
+#: Prior sds that no node stands beyond: N(0, 1) has 1e-15 there.
+FARTHEST = 8.0
+#: Prior sds beyond the nodes that the curve through them goes on, in a straight line, and its points: its integrals have
+#: errors of 1e-6.
+BEYOND, CURVE = 3.0, 4001
+#: What a log-evidence that cannot be computed counts as: no double is near it.
+NOTHING = -1e300
+#: Engines of a cell that are kept, for the memory of many: as many as nodes, and more.
+ENGINES = 256
+#: Quantiles are sought from the logarithm of the least double on, in more steps than bisection needs, until the level is
+#: met to this share of the tail.
+LONGEST, STEPS, CLOSE = 690.0, 60, 1e-5
+#: Numbers of draws that are weighted at once, for the memory.
+MOST_WEIGHTED = 2**21
+#: Draws whose likelihood is computed together: enough that a pass over the rows costs little, few enough to interrupt.
+BLOCK = 500
+#: Nodes of the integral over the radius of a proposal, which is off by some 1e-5 at most, three times as many where Σα < 1,
+#: whose left tail is long; steps to its mode; numbers that are looked at together, for the memory.
+RADII, RADIUS_STEPS, TOGETHER = 31, 60, 2**16
+#: A factor's power D/s² is at most this, so that the logarithm of 1 + s d keeps its digits …
+STRAIGHT = 1e10
+#: … and s times the pilot at most this: the factor of a category stays above zero everywhere.
+NEVER_ZERO = 1 - 1e-9
+#: Categories of one collection up to which covariances are kept beside draws and without any, and numbers of those of all
+#: cells: the memory of a result.
+COVARIANCES, DEPENDENT, MOST_COVARIANCES = 2000, 500, 10**6
+#: GB of the likelihood of reports, and categories of an expansion, beyond which moments are refused for the memory.
+LARGEST, MAX_FACTORS = 12.0, 200_000
 #: Draws of P hold at most so many numbers; P, F and their summary take some ten times the bytes of one such array.
 MAX_DRAWN = 1e8
 #: Rows with more entries than this are never written out: 512 MB.

@@ -8,16 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, logsumexp, softmax
 
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.inference.importance import weigh
 from ldpbayes.inference.verdict import light_tails
-from ldpbayes.posteriors import surrogate, walk
+from ldpbayes.posteriors import expanded, walk
 from ldpbayes.posteriors.conditioned_product import TiltedFactors
 from ldpbayes.posteriors.conditioned_product.batched import log_masses
 from ldpbayes.posteriors.hmc import HMC
-from ldpbayes.posteriors.nodes import NODES, REACH, integrated
+from ldpbayes.posteriors.nodes import Placement
 from ldpbayes.posteriors.problem import Problem
 from ldpbayes.posteriors.products import Products
 from ldpbayes.posteriors.sampler import Sampler
@@ -160,9 +159,11 @@ def _factors(problems, evidences, known, limit):
     def given(t, sets):
         return evidences.found(learnt.alpha(t), sets)
 
-    ends = np.full((2, len(problems)), [[-REACH], [REACH]])
-    (t, _, weight), together, by_rule = integrated(given, given, *ends)
-    alpha_hat = learnt.alpha((weight * t).sum(axis=1))
+    placement = Placement()
+    ends = np.full((2, len(problems)), [[-placement.reach], [placement.reach]])
+    t, _, log_mass, by_rule = placement.integrated(given, None, *ends)
+    together = logsumexp(log_mass, axis=1)
+    alpha_hat = learnt.alpha((softmax(log_mass, axis=1) * t).sum(axis=1))
     value = dict(zip(fixed, logs.T, strict=False)) | {"learnt": together}
     error = dict(zip(fixed, off.T, strict=False)) | {"learnt": by_rule}
     for name, moved in evidences.moved({name: alpha[0] for name, alpha in fixed.items()} | {"learnt": alpha_hat}).items():
@@ -221,7 +222,7 @@ def _kind(problem, limit):
 
 def _seconds(n_categories):
     """Return the predicted time of the evidences of one collection of separable reports."""
-    return 4 * (ROUND + FACTOR * n_categories * 2 * NODES)
+    return 4 * (ROUND + FACTOR * n_categories * 2 * Placement().nodes)
 
 
 class _Evidences(Products):
@@ -272,11 +273,10 @@ class _Expanded(_Evidences):
         if alpha is not None and known is not None and mean is not None and np.isfinite(known).all():
             return alpha, mean, *known, True
         alpha = np.full(problem.n_categories, 0.5)
-        engine = surrogate.expand(problem.rows, alpha, 4)[0]
-        p, log_surrogate = surrogate.proposals(engine, DRAWN, np.random.default_rng(0))
-        weights = weigh(p, problem.rows.log_likelihood(np.ascontiguousarray(p.T)) - log_surrogate)
-        held = weights.log_evidence, weights.log_evidence_error, light_tails(weights.k_hat)
-        return alpha, engine.saddle_moments()[0], *held
+        weights, mean = expanded.weighted(
+            problem.rows, alpha, DRAWN, np.random.default_rng(0), rounds=expanded.Expansion().first
+        )
+        return alpha, mean, weights.log_evidence, weights.log_evidence_error, light_tails(weights.k_hat)
 
     @property
     def settled(self):
@@ -285,8 +285,8 @@ class _Expanded(_Evidences):
     def _about(self, means):
         """Return (factors, what they leave out of the log-likelihoods) of the expansions at means."""
         pairs = zip(self.rows, np.maximum(means, 1e-12), strict=True)
-        families, constant = zip(*(surrogate.anchored(rows, np.zeros(mean.size), mean) for rows, mean in pairs), strict=True)
-        return surrogate.joined(families), constant
+        families, constant = zip(*(expanded.anchored(rows, np.zeros(mean.size), mean) for rows, mean in pairs), strict=True)
+        return expanded.joined(families), constant
 
     def found(self, alpha, sets=slice(None)):
         logs = super().found(alpha, sets)[0]

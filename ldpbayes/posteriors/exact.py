@@ -1,26 +1,25 @@
 """Exact posterior of separable likelihoods: GRR with any number of channels, forced response, every two-category design."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import ConvergenceError, InfeasibleError
 from ldpbayes.inference.ends import tails
-from ldpbayes.posteriors.base import AbstractPosterior, Answer, Pace, Plan, Watch
-from ldpbayes.posteriors.mixing import Separable, blocks, entries_of, inverted
-from ldpbayes.posteriors.mixture import nodes_of, sampled
-from ldpbayes.posteriors.nodes import Nodes
+from ldpbayes.posteriors import conjugate
+from ldpbayes.posteriors.answer import Answer
+from ldpbayes.posteriors.base import AbstractPosterior
+from ldpbayes.posteriors.conjugate import entries_of, inverted, nodes_of, sampled
+from ldpbayes.posteriors.nodes import Placement, checked_placement
+from ldpbayes.posteriors.plan import Pace
 from ldpbayes.posteriors.problem import Problem, scaled
-from ldpbayes.posteriors.products import EVERY, drawable, tables
+from ldpbayes.posteriors.servers import EXACT, Separable, blocks
+from ldpbayes.posteriors.watch import Watch
 from ldpbayes.priors import as_prior
-
-#: Above this many categories the covariance matrix is not stored with the result.
-COVARIANCE_LIMIT = 2000
-#: Operations of one factor, in those of a draw of one category.
-FACTOR = 250
 
 
 class ExactMoments:
@@ -45,8 +44,7 @@ class ExactMoments:
 
     def __init__(self, rows, prior):
         self._server = Separable([Problem(rows, prior, rows.n_reports, prior.n_categories, None)])
-        mixture = prior.mixture()
-        self._nodes = Nodes.alone(prior) if mixture is None else nodes_of(mixture, [self._server])[0]
+        self._nodes = nodes_of(prior.nodes(), [self._server], Placement())[0]
         self.weights = self._nodes.weights
         self.engines = [self._server.engine(given) for given in self._nodes.priors]
         if any(engine.rough.any() for engine in self.engines):
@@ -107,15 +105,25 @@ class ExactMoments:
 
 @dataclass(frozen=True)
 class Exact(AbstractPosterior):
-    """Exact posterior where every report singles out at most one category.
+    """Exact posterior where every report singles out at most one category, under a Dirichlet prior or what a prior mixes.
 
     p(P|Y) ∝ Π_x p_x^{α_x−1} Π_j (1 + c_xj p_x)^{w_xj} on the simplex; moments, covariance, quantiles and evidence are
-    one-dimensional integrals, and draws are independent.
+    one-dimensional integrals, and draws are independent. Under a prior that mixes Dirichlet priors, such as ``learnt``,
+    nodes stand where the evidence of the reports places them, and a few categories of any reports are served by quadrature
+    at each node, too.
 
     Parameters
     ----------
     draws, chains : int
         Independent draws of (P, F), shaped like chains so that every tool reads them.
+    placement : Placement
+        Of the nodes.
+
+    Notes
+    -----
+    Under such a prior the attrs have the log-evidence with the hyperparameter integrated over, ``log_bayes_factor_jeffreys``
+    (its difference to that of Jeffreys' prior; above 0 favours this prior), and mean, lower and upper end of the
+    hyperparameter.
 
     References
     ----------
@@ -124,14 +132,17 @@ class Exact(AbstractPosterior):
 
     draws: int = 1000
     chains: int = 4
+    placement: Placement = field(default=Placement(), repr=False)
     name: ClassVar[str] = "exact"
     order: ClassVar[float] = 1
-    most: ClassVar[float] = 2.5e7
-    pace: ClassVar[Pace] = Pace(0.01, 0.0, 4e-7)
+    most: ClassVar[float] = 1.7e8
+    pace: ClassVar[Pace] = Pace(0.02, 1e-3, 4e-7)
+    needs: ClassVar[tuple[str, ...]] = ()
+    checked: ClassVar[Mapping] = {"placement": checked_placement}
+    kinds: ClassVar[tuple[type, ...]] = EXACT
 
     def prepare(self, problem):
-        form, size = drawable(problem.separable), self.draws * self.chains
-        return Plan(EVERY, problem.n_categories * (size + FACTOR) + tables(form) / 4, problem)
+        return conjugate.plan_of(self, problem, self.kinds)
 
     def moments(self, collection, prior):
         """Return ExactMoments: mean, variance, covariance, quantiles and log-evidence, without draws.
@@ -144,18 +155,12 @@ class Exact(AbstractPosterior):
         return ExactMoments(scaled(collection).rows, as_prior(prior, collection.n_categories))
 
     def run(self, plan, rng, watch):
-        problem, server, facts = plan.state, Separable([plan.state]), {}
-        (sample,), _ = sampled(Nodes.alone(problem.prior), [server], (self.chains, self.draws), [rng], rng, watch)
-        exact, engine = dict(sample.exact), server.engine(problem.prior)
-        facts = {f"exact_{name}": value for name, value in engine.diagnostics().items()}
-        if problem.n_categories <= COVARIANCE_LIMIT:
-            exact["distribution_cov"] = engine.covariance()[0]
-        else:
-            facts["exact_covariance"] = f"left out above {COVARIANCE_LIMIT} categories; Exact().moments gives it"
-        return replace(sample, exact=exact, facts=dict(sample.facts) | facts)
+        return conjugate.run(self, plan, rng, watch)
 
 
-def fit_alone(cells, prior, sizes, seeds, run):
+def fit_alone(
+    cells: Any, prior: Any, sizes: Mapping[str, int], seeds: list[int], settings: Mapping[str, Any]
+) -> list[Answer]:
     """Return the Answers of cells whose posteriors are all exact, in one computation; none where that of some cell is not.
 
     Parameters
@@ -164,23 +169,23 @@ def fit_alone(cells, prior, sizes, seeds, run):
         Without respondents who ignore the device.
     prior : AbstractPrior
         Of each cell.
-    sizes : dict
+    sizes : mapping
         draws and chains.
     seeds : list of int
         Of each cell: its draws do not depend on the other cells.
-    run : dict
+    settings : mapping
         ci_prob and progressbar.
     """
     problems = [Problem.of(cell, prior) for cell in cells.collections()]
     if problems[0].alpha is None or any(problem.collection.weighted for problem in problems):
         return []
-    method, watch, rngs = Exact(**sizes), Watch(run["progressbar"]), [np.random.default_rng(seed) for seed in seeds]
+    method, watch, rngs = Exact(**sizes), Watch(settings["progressbar"]), [np.random.default_rng(seed) for seed in seeds]
     try:
         plans = [method.prepare(problem) for problem in problems]
     except InfeasibleError:
         return []
     servers = list(blocks(Separable, problems, range(len(problems))))
-    samples, _ = sampled(Nodes.alone(prior), servers, (method.chains, method.draws), rngs, None, watch)
-    settings = [{"random_seed": seed, "ci_prob": run["ci_prob"]} for seed in seeds]
-    several = zip(problems, samples, rngs, settings, plans, strict=True)
-    return [Answer(method, problem, sample, rng, watch, asked, plan.reason) for problem, sample, rng, asked, plan in several]
+    samples, _ = sampled(nodes_of(prior.nodes(), servers, method.placement)[0], servers, method, rngs, None, watch)
+    asked = [{"random_seed": seed, "ci_prob": settings["ci_prob"]} for seed in seeds]
+    several = zip(problems, samples, rngs, asked, plans, strict=True)
+    return [Answer(method, problem, sample, rng, watch, one, plan.reason) for problem, sample, rng, one, plan in several]

@@ -8,7 +8,7 @@ from scipy.special import logsumexp, softmax
 
 from ldpbayes.errors import CellsError, InfeasibleError
 from ldpbayes.likelihoods import Summary
-from ldpbayes.posteriors import surrogate
+from ldpbayes.posteriors import expanded
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Accuracy:
 
 def proposal_of(summary, alpha):
     """Return the Proposal of a summary under Dirichlet(α): Π_x g^{α_x − 1} exp(b_x g − D_x g²/2), conditioned on Σ g = 1."""
-    return surrogate.Proposal(surrogate.ExpandedFactors(alpha, summary.linear, summary.tangent_curvature))
+    return expanded.Proposal(expanded.ExpandedFactors(alpha, summary.linear, summary.tangent_curvature))
 
 
 def accuracy(summary, mean, variance, spread):
@@ -217,7 +217,7 @@ def at_mean(rows, alpha=None):
 
     By default under Jeffreys' prior.
     """
-    proposal, _ = surrogate.expand(rows, np.full(rows.n_categories, 0.5) if alpha is None else alpha)
+    proposal, _ = expanded.expand(rows, np.full(rows.n_categories, 0.5) if alpha is None else alpha)
     mean = np.maximum(proposal.saddle_moments()[0], 1e-12)
     return replace(Summary.of(rows, mean / mean.sum()), sample=rows), proposal.factor_variance
 
@@ -250,9 +250,9 @@ def _gained(rows, summary, alpha):
 
     They take no longer than a few expansions do.
     """
-    a = rows.n_categories
-    size = int(np.clip(2 * surrogate.EXPANDING * a / (surrogate.LOGARITHM + a * rows.entry_work), *ERRORS.weighed))
-    p, log_surrogate = surrogate.proposals(proposal_of(summary, alpha), size, np.random.default_rng(0))
+    a, cost = rows.n_categories, expanded.Expansion()
+    size = int(np.clip(2 * cost.entry * a / (cost.logarithm + a * rows.entry_work), *ERRORS.weighed))
+    p, log_surrogate = expanded.proposals(proposal_of(summary, alpha), size, np.random.default_rng(0))
     columns = np.ascontiguousarray(p.T)
     logs = [likelihood.log_likelihood(columns) - log_surrogate for likelihood in (rows, summary)]
     weights = [softmax(log) for log in logs]

@@ -1,55 +1,52 @@
 """Moments, intervals and evidence without draws: of one collection, or of very many cells in vectorized calls."""
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.posteriors.base import Watch
-from ldpbayes.posteriors.expansion import accuracy, checked_expansion, refusal, refuse_doubtful, refuse_inexact
-from ldpbayes.posteriors.mixing import (
-    Expanded,
-    Few,
-    Separable,
-    blocks,
-    entries_of,
-    servers_of,
-)
-from ldpbayes.posteriors.mixture import facts_of as facts_of_nodes
-from ldpbayes.posteriors.mixture import interval_facts, nodes_of
-from ldpbayes.posteriors.nodes import Nodes
+from ldpbayes.posteriors.conjugate import entries_of, facts_of, interval_facts, nodes_of
+from ldpbayes.posteriors.constants import DEPENDENT, LARGEST, MAX_FACTORS, MOST_COVARIANCES
+from ldpbayes.posteriors.expansion import accuracy, checked_expansion, refusal, refuse_doubtful
+from ldpbayes.posteriors.nodes import Nodes, Placement
 from ldpbayes.posteriors.products import singling
 from ldpbayes.posteriors.quadrature import Quadrature
+from ldpbayes.posteriors.servers import EXACT, SURROGATE, Expanded, Few, Separable, blocks, servers_of
+from ldpbayes.posteriors.watch import Watch
 from ldpbayes.priors import Dirichlet
 from ldpbayes.priors.dirichlet import evidence_error
 
-#: Seconds of one factor of one cell: moments and the ends of an interval.
-SECONDS = 4e-5
 #: What was checked of the summaries among cells, and the refusal of a prior.
 LEAST = "Of the summaries the least accurate: "
 NEITHER = "Moments without draws need a Dirichlet prior, or a mixture of such priors; this one is {}."
-#: Values of the hyperparameter of a mixture at which all cells are worked on, about.
-VALUES = 40
-#: Most categories whose covariances are kept, for sums and contrasts without draws, and most covariances of all cells.
-DEPENDENT, MOST_COVARIANCES = 500, 10**6
-#: Quadrature is used for one Dirichlet prior where it would take no more operations.
-PATIENT = 1e9
-#: Seconds of an entry (report × category) of a fit without draws, and the GB beyond which it is refused.
-ENTRY_SECONDS, LARGEST = 1.2e-8, 12.0
-#: Most categories of one collection whose reports do not single out one category each.
-MAX_FACTORS = 200_000
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of one processor core where they were measured: they say beforehand how long moments take.
+
+    Attributes
+    ----------
+    factor : float
+        Of one factor of one cell: moments and the ends of an interval.
+    entry : float
+        Of an entry (report × category) of an expansion.
+    """
+
+    factor: float = 4e-5
+    entry: float = 1.2e-8
+
+    def mixed(self, cells: Any, placement: Placement) -> float:
+        """Return the predicted seconds of cells under a prior that mixes Dirichlet priors."""
+        return 2 * placement.nodes * self.factor * len(cells) * cells.n_categories
 
 
 def in_one_call(cells) -> bool:
     """Return whether all cells are summaries, or have reports that single out one category each."""
     forms = [likelihood.separable() for likelihood in cells.likelihoods if likelihood.keeps_reports]
     return all(form is not None and (form.slope >= 0).all() for form in forms)
-
-
-def seconds_of_mixture(cells) -> float:
-    """Return the predicted time of cells under a mixture."""
-    return math.ceil(VALUES * 0.7) * SECONDS * len(cells) * cells.n_categories
 
 
 def refuse_long(collection):
@@ -61,7 +58,7 @@ def refuse_long(collection):
     """
     # Reports of one number (GRR, Hadamard) are counted or transformed; those of several become a row of bits each.
     entries = sum(float(len(t.reports)) * collection.n_categories for t in collection.tallies if t.reports.ndim > 1)
-    seconds, size = ENTRY_SECONDS * entries, entries / 8e9
+    seconds, size = Cost().entry * entries, entries / 8e9
     if size > LARGEST:
         raise InfeasibleError(
             f"The likelihood of these reports has {entries:.2g} entries (reports × categories): about {seconds / 60:.0f} "
@@ -94,31 +91,26 @@ def undrawn(problems, levels, method="auto", labels=None, watch=None):
     """
     first, prior, watch = problems[0], problems[0].prior, watch or Watch()
     _refuse(first, method)
-    servers, own_accuracy = (servers_of(problems, 2), None) if first.alpha is None else _servers(problems, method)
+    own_accuracy = None
     if first.alpha is None:
-        nodes, factor = nodes_of(first.mixture, servers)
-        facts = facts_of_nodes(nodes, factor) | interval_facts(nodes, levels[1] - levels[0])
+        placement, kinds = Placement(), {"exact": EXACT, "surrogate": SURROGATE}.get(method, EXACT + SURROGATE)
+        servers = servers_of(problems, 2, placement, labels, kinds)
+        nodes, factor = nodes_of(first.mixing, servers, placement)
+        if first.keeps_reports and not servers[0].exact:  # expanded for the concentrations in the middle of the nodes
+            middle = np.exp(nodes.weights @ np.log([node.concentrations() for node in nodes.priors]))
+            summary, own_accuracy = checked_expansion(first.rows, middle)
+            servers = [_integrated(first, summary, Dirichlet(middle))]
+            nodes, factor = nodes_of(first.mixing, servers, placement)
+        facts = facts_of(nodes, factor) | interval_facts(nodes, levels[1] - levels[0])
         kind = "Exact" if all(server.exact for server in servers) else "Expansions, of second order in the saddle point,"
-        checked = f"{kind} at {nodes.values.size} values of the hyperparameter; no draws were made."
+        checked = f"{kind} at {nodes.size} values of the hyperparameter; no draws were made."
         if labels:
             facts["log_evidence"] = float(nodes.log_evidence)
         else:
             facts["bayes_factors"] = f"Log Bayes factor against the Jeffreys prior: {factor:+.2f} (above 0: favoured)."
-        if first.keeps_reports and not servers[0].exact:  # under the concentrations in the middle of the nodes
-            middle = np.exp(nodes.weights @ np.log([node.concentrations() for node in nodes.priors]))
-            summary, own_accuracy = checked_expansion(first.rows, middle)
-            both = _integrated(first, summary, Dirichlet(middle)), servers[0]
-            gained = float(np.subtract(*(server.log_evidence(Dirichlet(middle))[0] for server in both)))
-            (mean, sd), (saddle, saddle_sd) = (
-                (engine.mean[0], np.sqrt(engine.variance[0])) for engine in (one.engine(Dirichlet(middle)) for one in both)
-            )
-            # What integrals and draws say of the middle is said of all nodes, and may all be wrong of others.
-            error = own_accuracy.error + float(np.maximum(np.abs(saddle - mean) / sd, np.abs(saddle_sd / sd - 1)).max())
-            nodes = replace(nodes, log_evidence=nodes.log_evidence + gained)
-            own_accuracy = replace(own_accuracy, error=error, evidence=math.hypot(own_accuracy.evidence, gained))
-            refuse_inexact(summary, own_accuracy)
     else:
-        nodes = Nodes.alone(prior, float(sum(server.log_evidence(prior).sum() for server in servers)))
+        servers, own_accuracy = _servers(problems, method)
+        nodes = Nodes.alone(prior, float(sum(server.log_evidences([prior]).sum() for server in servers)))
         facts, checked = servers[0].checked(prior)
         rough = int(sum(server.engine(prior).rough.sum() for server in servers))
         facts |= {"rough_cells": rough} if labels and rough else {}
@@ -146,14 +138,10 @@ def undrawn(problems, levels, method="auto", labels=None, watch=None):
 def _refuse(problem, method):
     """Raise an InfeasibleError where a method does not go with the prior or the reports."""
     prior = problem.prior
-    if method == "exact" and problem.alpha is None:
-        raise InfeasibleError(f"The method exact needs a Dirichlet prior; this one is {prior.describe()}.")
-    if method == "exact" and problem.keeps_reports:
-        singling(problem.separable)
-    if method == "mixture" and problem.alpha is not None:
-        raise InfeasibleError("The method mixture is for priors that mix Dirichlet priors, such as learnt.")
-    if problem.alpha is None and problem.mixture is None:
+    if problem.mixing is None or problem.mixing.atom:
         raise InfeasibleError(NEITHER.format(prior.describe()))
+    if method == "exact" and problem.keeps_reports and problem.alpha is not None:
+        singling(problem.separable)
 
 
 def _servers(problems, method):
@@ -161,7 +149,7 @@ def _servers(problems, method):
     kinds: dict = {Separable: [], Expanded: []}
     checked, first = None, problems[0]
     for k, problem in enumerate(problems):
-        kinds[Separable if problem.singled and method != "summary" else Expanded].append(k)
+        kinds[Separable if problem.singled and method != "surrogate" else Expanded].append(k)
     if len(problems) == 1 and kinds[Separable]:
         exact = Separable([first])
         if not exact.engine(first.prior).rough.any():  # powers that are no whole numbers, of few weighted reports
@@ -169,7 +157,7 @@ def _servers(problems, method):
         kinds = {Separable: [], Expanded: [0]}
     if len(problems) == 1 and first.keeps_reports:
         plan = Quadrature(draws=2, chains=1).plan(first)
-        if method != "summary" and plan.feasible and plan.work <= PATIENT:
+        if method == "auto" and plan.feasible and plan.work <= Quadrature.most:
             return [Few([first])], None
         if first.n_categories > MAX_FACTORS:
             raise InfeasibleError(

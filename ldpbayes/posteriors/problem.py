@@ -1,5 +1,6 @@
 """A problem: likelihood times prior, of one collection or of all cells; the one place that asks what kind of data it has."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,8 +13,10 @@ from ldpbayes.collections.data import LEFT_OUT, MOMENTS_ONLY, NO_USERS
 from ldpbayes.errors import ArgumentError, CellsError, DataError
 from ldpbayes.posteriors import merging
 from ldpbayes.posteriors.constants import CONCENTRATIONS
+from ldpbayes.posteriors.expansion import refusal, trusted
 from ldpbayes.priors import AbstractPrior, as_prior, prior_for
 from ldpbayes.priors.extended import Extended
+from ldpbayes.priors.mixing import Mixing
 from ldpbayes.priors.tree import SHARE, Tree
 
 
@@ -101,9 +104,30 @@ class Problem:
         return None if alpha is None else checked_concentrations(alpha)
 
     @cached_property
-    def mixture(self):
-        """The mixture of Dirichlet priors that the prior is, or None."""
-        return self.prior.mixture()
+    def mixing(self):
+        """The conjugate priors that the prior mixes, or None; one Dirichlet prior is checked."""
+        return self.prior.nodes() if self.alpha is None else Mixing.alone(self.prior)
+
+    @cached_property
+    def accuracy(self):
+        """How far the posterior of a summary is from that of its reports, an Accuracy."""
+        return trusted(self.likelihood, self.alpha)
+
+    @property
+    def doubt(self) -> str:
+        """Why a summary cannot stand for its reports, with what to do; empty where it can, and where reports were kept."""
+        if self.keeps_reports or not self.accuracy.problem:
+            return ""
+        return refusal(self.likelihood, self.accuracy)
+
+    def stating(self, sample: Any) -> Any:
+        """Return the Sample of a summary with how far its expansion may be off; another one as it is."""
+        if self.keeps_reports:
+            return sample
+        accuracy, facts = self.accuracy, dict(sample.facts) | self.accuracy.facts()
+        facts["log_evidence_error"] = math.hypot(accuracy.evidence, facts.get("log_evidence_error", 0.0))
+        checked = f"{accuracy.sentence} {sample.verdict.checked}".strip()
+        return replace(sample, verdict=replace(sample.verdict, checked=checked), facts=facts)
 
     @cached_property
     def separable(self):

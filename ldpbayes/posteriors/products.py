@@ -1,6 +1,7 @@
 """Likelihoods of cells that are products of one factor a category, and their posteriors under Dirichlet priors."""
 
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import gammaln
@@ -20,6 +21,13 @@ EVERY = "Every report singles out one category: the posterior is exact at any si
 class Products:
     """k cells; of one alone, equal factors are worked on once.
 
+    Attributes
+    ----------
+    operations : float
+        Of one factor at one node, in those of a draw of one category: measured.
+    rounding : float
+        Error of a log-evidence by counts, in nats; those of larger errors come with the moments.
+
     Parameters
     ----------
     family : PowerFactors or ExpandedFactors
@@ -27,6 +35,9 @@ class Products:
     constant : (k,) array
         Logs of what the factors leave out of the likelihoods.
     """
+
+    operations: ClassVar[float] = 250
+    rounding: ClassVar[float] = 1e-6
 
     def __init__(self, family, constant):
         self.constant = np.asarray(constant, dtype=float)

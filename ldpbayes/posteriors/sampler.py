@@ -12,7 +12,7 @@ from ldpbayes.inference.effects import Chains, bent
 from ldpbayes.inference.sampling import Run, going_on
 from ldpbayes.inference.target import Target
 from ldpbayes.likelihoods.kinds import StackedRows
-from ldpbayes.posteriors import frequency, surrogate
+from ldpbayes.posteriors import expanded, frequency
 from ldpbayes.posteriors.forms import Forms, entries, expand, log_weights, reweighed
 from ldpbayes.posteriors.outcome import Outcome
 from ldpbayes.posteriors.walk import Walks, unknowns_near
@@ -177,7 +177,7 @@ def pooled_mean(likelihoods):
     """Return the posterior mean of one distribution of all cells whose reports need rows, under Jeffreys' prior."""
     held = [likelihood.rows() for likelihood in likelihoods if likelihood.separable() is None and likelihood.keeps_reports]
     rows = held[0] if len(held) == 1 else StackedRows(held)
-    mean = surrogate.expand(rows, np.full(rows.n_categories, 0.5))[0].saddle_moments()[0]
+    mean = expanded.expand(rows, np.full(rows.n_categories, 0.5))[0].saddle_moments()[0]
     return mean / mean.sum()
 
 

@@ -17,13 +17,12 @@ from scipy.special import gammaln, log_ndtr, ndtr
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.inference.bending import Batch
+from ldpbayes.priors.mixing import Mixing
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
 
     from ldpbayes.collections import Cells
-    from ldpbayes.priors.floor import Floor
-    from ldpbayes.priors.learnt import Learnt
 
 #: A table of quantiles is refused where its spline falls over more of the probability than this.
 MAX_FALL = 0.01
@@ -276,20 +275,16 @@ class AbstractPrior(abc.ABC):
         """Return α where P is Dirichlet(α), the conjugate prior, else None."""
         return None
 
-    def tilted(self) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]] | None:
-        """Return (concentrations of a Dirichlet, log of this prior's density over its at p (k, a)), or None.
-
-        For priors that differ from a Dirichlet by a factor which the weights of draws can carry.
-        """
-        return None
-
     def split(self) -> "tuple[np.ndarray, int, tuple[float, float]] | None":
         """Return (α, x, (b, c)) where P ~ Dirichlet(α) and the last category is a share ~ Beta(b, c) of P_x, else None."""
         return None
 
-    def mixture(self) -> "Learnt | None":
-        """Return this prior where it is a mixture of Dirichlet priors with one mixing parameter, else None."""
-        return None
+    def nodes(self) -> Mixing | None:
+        """Return the conjugate priors that this prior mixes, by its hyperparameters; None where it mixes none.
+
+        One for a Dirichlet prior, which mixes nothing.
+        """
+        return None if self.concentrations() is None else Mixing.alone(self)
 
     @property
     def linear(self) -> Linear | None:
@@ -310,10 +305,6 @@ class AbstractPrior(abc.ABC):
         The effects are z[start:], k to each weight v, and their block is nearly I + v σσᵀ∘J with J (k, k) minus the Hessian
         of the log-likelihood in a shift of the logits of all cells, along the first k unknowns. Else None.
         """
-        return None
-
-    def floor(self) -> "Floor | None":
-        """Return this prior where it is a learnt Dirichlet over a floor, else None."""
         return None
 
     @property

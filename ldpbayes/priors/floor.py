@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -14,9 +14,28 @@ from ldpbayes.errors import ArgumentError
 from ldpbayes.priors.base import AbstractPrior, state
 from ldpbayes.priors.dirichlet import Dirichlet
 from ldpbayes.priors.learnt import Learnt
+from ldpbayes.priors.mixing import Mixing
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
+
+
+class OverFloor(NamedTuple):
+    """The prior given λ and α: P = λE + (1 − λ)D with D ~ Dirichlet(α, …, α) and E ~ Dirichlet(κ, …, κ).
+
+    Attributes
+    ----------
+    share, alpha, evenness : float
+        λ, α and κ.
+    """
+
+    share: float
+    alpha: float
+    evenness: float
+
+    def concentrations(self) -> None:
+        """Return None: P is no Dirichlet."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -144,8 +163,21 @@ class Floor(AbstractPrior):
     def has_atom(self) -> bool:
         return True
 
-    def floor(self) -> "Floor":
-        return self
+    def nodes(self) -> Mixing:
+        return Mixing(
+            lambda floor, alpha: OverFloor(floor, alpha, self.evenness),
+            lambda z: {"floor": ndtr(z[:, 0]), **self.learnt.nodes().values(z[:, 1:])},
+            size=2,
+            atom=0.5,
+            facts=_facts,
+        )
+
+
+def _facts(values: Mapping[str, np.ndarray], zero: float) -> dict[str, Any]:
+    """Return what a result says of the share of the floor."""
+    mean = values["floor"].mean()
+    sentence = f"Given the reports, the share of the floor is {mean:.2g} in the mean, and 0 with probability {zero:.2g}."
+    return {"floor_zero": zero, "prior_reason": sentence}
 
 
 def _share(u):

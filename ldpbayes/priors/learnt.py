@@ -13,6 +13,7 @@ from ldpbayes.compiling import model_data
 from ldpbayes.errors import ArgumentError
 from ldpbayes.priors.base import AbstractPrior, state
 from ldpbayes.priors.dirichlet import Dirichlet, stick_draws, sticks
+from ldpbayes.priors.mixing import Mixing
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
@@ -127,9 +128,9 @@ class Learnt(AbstractPrior):
     def to_dict(self) -> dict[str, np.ndarray]:
         return {"median": np.array(self.median), "sd": np.array(self.sd)}
 
-    # ---- the mixture of symmetric Dirichlet priors over t ~ N(0, 1) ------------------------------------------------------
-    def mixture(self) -> "Learnt":
-        return self
+    # ---- symmetric Dirichlet priors, mixed over t ~ N(0, 1) --------------------------------------------------------------
+    def nodes(self) -> Mixing:
+        return Mixing(lambda **values: self.given(*values.values()), lambda z: {self.parameter: self.alpha(z[:, 0])})
 
     def given(self, value: float) -> Dirichlet:
         """Return the conjugate prior given α."""
@@ -138,7 +139,3 @@ class Learnt(AbstractPrior):
     def alpha(self, t: np.ndarray) -> np.ndarray:
         """Return α at t prior standard deviations of log α above its median."""
         return self.median * np.exp(self.sd * np.asarray(t, dtype=float))
-
-    def coordinate(self, value: np.ndarray) -> np.ndarray:
-        """Return t at values of α."""
-        return (np.log(value) - math.log(self.median)) / self.sd

@@ -1,12 +1,11 @@
 """A tree of two levels: a prior of the shares of blocks of categories, and one of how each block splits."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import gammaln
 
 from ldpbayes import checks
 from ldpbayes.collections import Collection, Summarized
@@ -95,19 +94,6 @@ class AbstractTree(AbstractParts):
         if self.conjugate is None or (np.abs(self.excess) > 1e-12 * self.conjugate[0]).any():
             return None
         return self.conjugate[1]
-
-    def tilted(self) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]] | None:
-        if self.conjugate is None:
-            return None
-        (top, within), excess = self.conjugate, self.excess
-        moved = np.flatnonzero(excess)
-        constant = gammaln(top.sum()) - gammaln(top).sum() - gammaln(within.sum()) + gammaln(top - excess).sum()
-
-        def log_ratio(p: np.ndarray) -> np.ndarray:
-            with np.errstate(divide="ignore"):
-                return constant + sum(excess[g] * np.log(p[:, list(self.blocks[g])].sum(axis=1)) for g in moved)
-
-        return within, log_ratio
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,8 +27,8 @@ METHODS = {
 
 #: Names of methods of one collection, and of those that are of cells alone.
 NAMES = (*METHODS, *(name for name in JOINT if name not in METHODS))
-#: The method of summaries, which ``auto`` takes for these and for nothing else.
-SUMMARY = "summary"
+#: The methods of priors that mix conjugate ones.
+CONJUGATE = ("exact", "surrogate")
 
 
 def names_of(exclude: Any) -> tuple[str, ...]:
@@ -98,9 +98,7 @@ class Selection:
         methods: Mapping[str, type[AbstractPosterior]] = METHODS,
     ) -> None:
         self.problem, self.settings, self.methods = problem, settings, methods
-        # Reports that were kept are never expanded unasked, and of a summary there is nothing else to take.
-        keeps = problem.keeps_reports
-        self.names = [name for name in methods if name not in exclude and (name != SUMMARY) == keeps]
+        self.names = [name for name in methods if name not in exclude]
         self._prepared: dict[str, tuple[AbstractPosterior, Plan | Refusal]] = {}
 
     def consider(self, name: str) -> tuple[AbstractPosterior, Plan | Refusal]:
@@ -143,8 +141,8 @@ class Selection:
     def refusal(self, rejected: Mapping[str, str]) -> InfeasibleError:
         """Return the InfeasibleError of a problem that no method could handle, with every reason."""
         reasons = [f"{name}: {why}" for name, why in rejected.items()]
-        if self.names == [SUMMARY] and not rejected:
-            return InfeasibleError(self.consider(SUMMARY)[1].reason)
+        if self.problem.alone and self.problem.doubt:
+            return InfeasibleError(self.problem.doubt)
         reasons += [plan.reason for name in self.names if name not in rejected for _, plan in [self.consider(name)]]
         return InfeasibleError(
             "No posterior method applies: " + (" ".join(dict.fromkeys(reasons)) or "all of them are excluded.")

@@ -55,8 +55,8 @@ def moments_of(data, problems, run: dict, settings: dict, method: str = "auto"):
         facts = {"method": names, "log_evidence": entries["log_evidence"], "outcome": checked}
         facts["log_evidence_error"] = entries.pop("log_evidence_error", np.nan)
         facts = facts_of_cells(len(labels), **facts, converged=1, frequency_draws="moments only")
-        if problems[0].mixture is not None:
-            general["prior"] = f"{prior.describe()}, one {problems[0].mixture.parameter} for all cells"
+        if problems[0].alpha is None:
+            general["prior"] = f"{prior.describe()}, one {problems[0].mixing.names[0]} for all cells"
     else:
         entries = {name: values[0] for name, values in entries.items()}
     rough = (
@@ -86,7 +86,7 @@ def moments_of(data, problems, run: dict, settings: dict, method: str = "auto"):
     tree = build_moments(
         data,
         prior,
-        method=several if labels or problems[0].mixture is None else "mixture",
+        method=several,
         settings=recorded,
         exact=entries,
         ci_prob=ci_prob,

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ldpbayes import checks
@@ -11,10 +11,10 @@ from ldpbayes.posteriors.base import AbstractPosterior, seed
 from ldpbayes.posteriors.constants import MAX_DRAWN
 from ldpbayes.posteriors.many import in_one_call
 from ldpbayes.road.constants import DRAWS_BYTES
-from ldpbayes.road.methods import METHODS, SUMMARY, names_of
+from ldpbayes.road.methods import CONJUGATE, METHODS, names_of
 
 #: Methods that go with draws=0.
-UNDRAWN = ("auto", "exact", "mixture", SUMMARY)
+UNDRAWN = ("auto", *CONJUGATE)
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class Request:
         kind = methods[name]
         if isinstance(self.method, kind):
             return self.method
-        settings = sizes if isinstance(self.method, str) else asdict(self.method)  # type: ignore[call-overload]  # a dataclass
+        settings = sizes if isinstance(self.method, str) else vars(self.method)
         accepted = {field.name for field in fields(kind)}  # type: ignore[arg-type]  # a dataclass
         return kind(**{key: value for key, value in settings.items() if key in accepted})
 
@@ -188,7 +188,7 @@ def at_once(cells: Any, request: Request) -> bool:
     cells : Cells
     request : Request
     """
-    return not (cells.weighted or cells.laws) and request.method in ("auto", "exact", SUMMARY) and in_one_call(cells)
+    return not (cells.weighted or cells.laws) and request.method in UNDRAWN and in_one_call(cells)
 
 
 __all__ = ["Request", "Sizes", "at_once"]

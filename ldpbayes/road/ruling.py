@@ -6,7 +6,7 @@ from typing import Any
 from ldpbayes.priors.lists import Lists
 from ldpbayes.priors.naming import DEFAULT, LEARNT_FROM, default_prior
 from ldpbayes.priors.tree import SHARE
-from ldpbayes.road.methods import SUMMARY
+from ldpbayes.road.methods import CONJUGATE
 
 #: How the sentence about a prior by rule starts, and how it ends.
 NO_PRIOR, KEEP = "No prior was given", "prior='jeffreys' keeps Jeffreys' prior"
@@ -80,7 +80,7 @@ def rule(prior: Any, data: Any, method: str) -> Ruling:
         return jeffreys_because(f"the learnt prior is not offered where {data.doubt}.")
     if data.weighted:
         return jeffreys_because("the learnt prior needs the evidence of the reports, which sampling weights do not have.")
-    if method not in ("auto", "mixture", SUMMARY):
-        return jeffreys_because(f"the method {method} was asked for; prior='learnt' goes with auto or mixture.")
+    if method not in ("auto", *CONJUGATE):
+        return jeffreys_because(f"the method {method} was asked for; prior='learnt' goes with auto, exact and surrogate.")
     sentence = f"{NO_PRIOR}: from {LEARNT_FROM} categories on it is a Dirichlet prior whose concentration is learnt; {KEEP}."
     return Ruling("learnt", sentence, method == "auto")

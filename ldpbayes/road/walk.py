@@ -16,10 +16,11 @@ from ldpbayes.inference.diagnostics import of_cells
 from ldpbayes.inference.handover import hand_over
 from ldpbayes.posteriors.answer import Answer
 from ldpbayes.posteriors.base import AbstractPosterior
+from ldpbayes.posteriors.conjugate import fit_shared
 from ldpbayes.posteriors.exact import fit_alone
 from ldpbayes.posteriors.expansion import refuse_doubtful_cells
-from ldpbayes.posteriors.many import NEITHER, refuse_long, seconds_of_mixture
-from ldpbayes.posteriors.mixture import fit_shared
+from ldpbayes.posteriors.many import NEITHER, Cost, refuse_long
+from ldpbayes.posteriors.nodes import Placement
 from ldpbayes.posteriors.nuts import JOINT
 from ldpbayes.posteriors.problem import Joint, Problem, over_all, prior_of_cells, scaled
 from ldpbayes.posteriors.watch import Watch
@@ -30,7 +31,7 @@ from ldpbayes.result.cells import of_answers, stack
 from ldpbayes.result.facts import state
 from ldpbayes.result.frame import Result
 from ldpbayes.result.moments import summary_alone
-from ldpbayes.road.methods import METHODS, Selection
+from ldpbayes.road.methods import CONJUGATE, METHODS, Selection
 from ldpbayes.road.moments import moments_of
 from ldpbayes.road.request import Request, Sizes, at_once
 from ldpbayes.road.ruling import Ruling, jeffreys_because, rule, too_long
@@ -131,7 +132,7 @@ def _walked(data: Any, prior: Any, request: Request) -> tuple[Result, Mapping[st
 def settle(data: Any, prior: Any, request: Request) -> tuple[Ruling, Selection | None]:
     """Return the prior of data, and of one collection without a method the methods for it.
 
-    Under the learnt prior by rule these are the mixture's alone.
+    Under the learnt prior by rule these are the conjugate ones alone.
 
     Parameters
     ----------
@@ -141,21 +142,23 @@ def settle(data: Any, prior: Any, request: Request) -> tuple[Ruling, Selection |
     """
     ruling = rule(prior, data, request.name)
     if data.by:
-        slow = ruling.learnt and request.undrawn(data) and seconds_of_mixture(data) > Watch.long
-        return too_long(seconds_of_mixture(data)) if slow else ruling, None
+        seconds = Cost().mixed(data, Placement())
+        slow = ruling.learnt and request.undrawn(data) and seconds > Watch.long
+        return too_long(seconds) if slow else ruling, None
     if not request.automatic or request.undrawn(data):
         return ruling, None
     if ruling.learnt and data.keeps_reports:
-        if "mixture" in request.exclude:
-            ruling = jeffreys_because("the method mixture, which the learnt prior needs, was excluded.")
+        others = tuple(name for name in METHODS if name not in CONJUGATE)
+        selection = Selection(Problem.of(data, ruling.prior), (*others, *request.exclude), request.sizes(data.n_categories))
+        choice = selection.choose({})
+        if choice is not None and choice.plan.work <= choice.method.most:
+            return ruling, selection
+        if choice is None:
+            why = " ".join(dict.fromkeys(plan.reason for _, plan in map(selection.consider, selection.names)))
+            excluded = "the methods exact and surrogate, which the learnt prior needs, were excluded."
+            ruling = jeffreys_because(f"the learnt prior cannot be used here. {why}" if why else excluded)
         else:
-            others = tuple(name for name in METHODS if name != "mixture")
-            selection = Selection(Problem.of(data, ruling.prior), others, request.sizes(data.n_categories))
-            mixture, plan = selection.consider("mixture")
-            if plan.feasible and plan.work <= mixture.most:  # type: ignore[union-attr]  # feasible: a Plan
-                return ruling, selection
-            refused = jeffreys_because(f"the learnt prior cannot be used here. {plan.reason}")
-            ruling = too_long(plan.seconds) if plan.feasible else refused
+            ruling = too_long(choice.plan.seconds)
     return ruling, Selection(Problem.of(data, ruling.prior), request.exclude, request.sizes(data.n_categories))
 
 
@@ -191,8 +194,10 @@ def _of_answer(answer: Answer, reason: str) -> UnderPrior:
 
 def _shared(cells: Cells, prior: Any, request: Request) -> bool:
     """Return whether cells share the hyperparameter of a mixture of Dirichlet priors."""
-    several = not cells.laws and len(cells) > 1
-    return several and prior.mixture() is not None and request.name in ("auto", "mixture")
+    if cells.laws or len(cells) == 1 or request.name not in ("auto", *CONJUGATE):
+        return False
+    mixing = prior.nodes()
+    return mixing is not None and mixing.size == 1
 
 
 def _moments(data: Any, belief: Any, request: Request) -> UnderPrior:
@@ -204,7 +209,7 @@ def _moments(data: Any, belief: Any, request: Request) -> UnderPrior:
         refuse_long(data)
     problems = [Problem.of(cell, belief) for cell in data.collections()]
     first, usual = problems[0], math.prod(request.drawing(data.n_categories).sizes().values())
-    conjugate = first.alpha is not None or first.mixture is not None
+    conjugate = first.mixing is not None and not first.mixing.atom
     drawn, drawable = None, request.automatic and not data.by and data.keeps_reports and conjugate
     try:
         tree, moved, error = moments_of(data, problems, request.run, request.stated | {"draws": request.draws}, request.name)
@@ -272,11 +277,14 @@ def _answered(
 
 def _sharing(cells: Cells, belief: Any, request: Request) -> UnderPrior:
     """Return what is fitted of all cells under a mixture of Dirichlet priors whose one hyperparameter they share."""
-    if "mixture" in request.exclude:
-        raise InfeasibleError("One hyperparameter shared by all cells needs the method mixture, which was excluded.")
-    engine = request.engine(METHODS, request.asked_sizes, "mixture")
-    answers, facts = fit_shared(engine, cells, belief, request.run)
-    name = belief.mixture().parameter
+    names = [name for name in CONJUGATE if name not in request.exclude and request.name in ("auto", name)]
+    if not names:
+        raise InfeasibleError(
+            "One hyperparameter shared by all cells needs the methods exact or surrogate, which were excluded."
+        )
+    engines = {name: request.engine(METHODS, request.asked_sizes, name) for name in names}
+    answers, facts = fit_shared(engines, cells, belief, request.run)
+    (name,) = belief.nodes().names
     attrs = facts | {
         "prior": f"{belief.describe()}, one {name} for all cells",
         "reason": f"All cells share one {name}: conjugate posteriors at its nodes, weighed by the evidence of all cells.",

@@ -13,7 +13,7 @@ from recorded import record
 
 from ldpbayes import Collection, Tally, fit
 from ldpbayes.errors import ConvergenceError
-from ldpbayes.posteriors.floor import Floored
+from ldpbayes.posteriors.surrogate import Surrogate
 from ldpbayes.priors import Floor
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.unary import UnaryEncoding
@@ -37,7 +37,7 @@ def ranks(name, replications):
         p = share * prior.even.sample(1, rng)[0] + (1 - share) * uneven / uneven.sum()
         data = Collection("abcdefgh"[:a], [Tally(protocol, *protocol.simulate(rng.multinomial(n, p / p.sum()), rng))])
         try:
-            tree = fit(data, prior, Floored(draws=250, chains=4), random_seed=int(rng.integers(2**31)), estimates=False)
+            tree = fit(data, prior, Surrogate(draws=250, chains=4), random_seed=int(rng.integers(2**31)), estimates=False)
         except ConvergenceError as refused:
             tree, rejected = refused.result, rejected + 1
         posterior = tree["posterior"]

@@ -118,7 +118,7 @@ def test_one_collection(separable, references, k):
     reference = references[k][0]
     for draws in (0, 250):
         tree = lb.fit(separable[0], PRIORS[k], draws=draws, estimates=False, random_seed=1)
-        assert tree.attrs["method"] == "mixture"
+        assert tree.attrs["method"] == "exact"
         assert close(tree, reference) < 5e-3
         assert abs(facts_of(tree)["alpha_mean"] / reference[3] - 1) < 0.05
         assert abs(facts_of(tree)["prior_weight"] / (reference[3] * BASES[k].sum()) - 1) < 0.05
@@ -158,15 +158,16 @@ def test_few_categories_by_quadrature():
 
 def test_surrogates_weighted_by_the_likelihood(separable, references):
     """The surrogates' road, on reports whose posterior is known exactly."""
-    from ldpbayes.posteriors import mixing
     from ldpbayes.posteriors.base import Problem, Watch
-    from ldpbayes.posteriors.mixture import nodes_of
+    from ldpbayes.posteriors.conjugate import _weighed, nodes_of, shares
+    from ldpbayes.posteriors.nodes import Placement
+    from ldpbayes.posteriors.servers import Weighted
 
     for k, prior in list(enumerate(PRIORS))[:1]:
-        server = mixing.Weighted([Problem.of(separable[0], prior)])
-        nodes, _ = nodes_of(prior.mixture(), [server])
-        counts = mixing.shares(nodes.weights, 4000)
-        found, _, verdict = server.weigh(0, nodes, counts, np.random.default_rng(1), Watch(), wider=False)
+        server = Weighted([Problem.of(separable[0], prior)])
+        nodes, _ = nodes_of(prior.nodes(), [server], Placement())
+        counts = shares(nodes.weights, 4000)
+        found, _, verdict = _weighed(server, 0, nodes, counts, np.random.default_rng(1), Watch())
         evidence, mean, sd, _ = references[k][0]
         assert verdict.accepted
         assert (np.abs(found.weight @ found.distribution - mean[0]) < 0.1 * sd[0]).all()

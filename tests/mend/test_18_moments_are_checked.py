@@ -27,7 +27,7 @@ def large():
 
 def test_an_expansion_that_may_be_off_is_refused(large):
     with pytest.raises(InfeasibleError, match=r"not accurate enough: .* make draws"):
-        lb.fit(large, "learnt", "mixture", draws=0)
+        lb.fit(large, "learnt", "surrogate", draws=0)
 
 
 def test_where_an_expansion_may_be_off_moments_come_from_draws(large):

@@ -1,7 +1,5 @@
 """Entry 44: default fits of small collections; benchmarks/small_settings.py has their times, these are what they hang on."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from cases import neighbours
@@ -12,10 +10,8 @@ from ldpbayes.likelihoods.kinds import DenseSampler
 from ldpbayes.posteriors.base import AbstractPosterior, Watch
 from ldpbayes.posteriors.frequency import moments_from_draws
 from ldpbayes.posteriors.many import undrawn
-from ldpbayes.posteriors.mixture import Mixture
-from ldpbayes.posteriors.pair_slice import PairSlice
 from ldpbayes.posteriors.problem import Problem
-from ldpbayes.priors import Dirichlet
+from ldpbayes.posteriors.surrogate import Surrogate
 from ldpbayes.protocols.local_hashing import LocalHashing, PooledHashing
 from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.rappor_bits import RapporBits
@@ -44,7 +40,7 @@ def tried(monkeypatch):
 
 @pytest.mark.parametrize(
     ("protocol", "n", "method"),
-    [(LocalHashing(50, 5.12), 1203, "mixture"), (LocalHashing(5, 0.69), 3702, "surrogate"), (BITS, 268, "mixture")],
+    [(LocalHashing(50, 5.12), 1203, "surrogate"), (LocalHashing(5, 0.69), 3702, "surrogate"), (BITS, 268, "surrogate")],
     ids=["olh", "olh of five", "rappor bits"],
 )
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.CompositeWarning")
@@ -70,18 +66,10 @@ def test_draws_of_true_tallies_have_their_means(monkeypatch, protocol, compiled)
     np.testing.assert_allclose(found.var(axis=0), variance, rtol=0.2, atol=1e-3)
 
 
-def test_margins_of_attributes_go_to_pair_slices_at_once():
-    """Surrogates at every node and sweeps of one category at a time took 15 of 17 seconds."""
-    collection = even(lb.protocols.SampledAttribute(22, 0.26, [2, 11], "grr"), 27_129)
-    problem, method = Problem.of(collection, "learnt"), Mixture()
-    assert "Surrogates are far from these reports" in method.plan(problem).reason
-    assert PairSlice().plan(replace(problem, prior=Dirichlet.jeffreys(22))).work < PairSlice.most / 3
-
-
 def test_moments_of_frequencies_under_a_learnt_prior_follow_from_the_draws():
     """They are those of passes over the rows for each draw, which took 4 of 7 seconds."""
     collection = even(Rappor.one_time(20, 1.0, 32, 16, candidates=tuple(f"word {x}" for x in range(20))), 3000)
-    problem, method = Problem.of(collection, "learnt"), Mixture(draws=500)
+    problem, method = Problem.of(collection, "learnt"), Surrogate(draws=500)
     sample = method.run(method.plan(problem), np.random.default_rng(1), Watch())
     mean, sd = moments_from_draws(problem.likelihood, sample.distribution.reshape(-1, 20)[::4])
     assert (np.abs(sample.frequency[0] - mean) < 6 * sd / np.sqrt(500)).all()
@@ -90,7 +78,7 @@ def test_moments_of_frequencies_under_a_learnt_prior_follow_from_the_draws():
 
 def test_predicted_seconds_are_those_of_the_whole_fit():
     choice = lb.select_method(even(UnaryEncoding.symmetric(30, 1.0), 5000))
-    assert choice.plan.seconds - choice.plan.pace.seconds(choice.plan.work, 30) > 0.3
+    assert choice.plan.seconds - choice.method.pace.seconds(choice.plan.work, 30) > 0.3
     assert choice.plan.seconds == pytest.approx(1.5, rel=0.5)
 
 
@@ -99,6 +87,6 @@ def test_ends_of_an_expansion_whose_transforms_do_not_die_out():
     truth = [0.971, 0.002, 0.0, 0.027]
     collection = lb.simulate(truth, PooledHashing(4, 0.29, seeds=4096), 26_594, random_seed=91)[0]
     problem = Problem.of(collection, 0.5 / 2**0.5)
-    entries, *_ = undrawn([problem], tails(0.95), "summary")
+    entries, *_ = undrawn([problem], tails(0.95), "surrogate")
     lower, upper = entries["distribution_lower"], entries["distribution_upper"]
     assert (lower < entries["distribution_mean"]).all() and (entries["distribution_mean"] < upper).all()

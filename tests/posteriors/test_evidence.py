@@ -8,10 +8,10 @@ from references.enumeration import enumerated
 from scipy.special import gammaln
 
 from ldpbayes import GRR, Collection, Tally, fit
-from ldpbayes.posteriors import surrogate
+from ldpbayes.posteriors import expanded
 from ldpbayes.posteriors.conditioned_product.batched import log_masses
 from ldpbayes.posteriors.evidence import log_bayes_factors
-from ldpbayes.posteriors.nodes import place
+from ldpbayes.posteriors.nodes import Placement
 from ldpbayes.posteriors.products import Products
 from ldpbayes.priors import Dirichlet, Learnt
 from ldpbayes.protocols import HadamardResponse, RestrictedResponse, SubsetSelection
@@ -38,7 +38,9 @@ def test_evidences_of_separable_reports_are_the_exact_ones(a, n, epsilon):
     assert found.used == "jeffreys" and not found.skipped
     for name, alpha in (("jeffreys", 0.5), ("flat", 1.0)):
         assert abs(found.log_evidence[name] - evidence_of(form, np.full(a, alpha))) < found.error[name]
-    nodes = place(Learnt(n_categories=a).mixture(), lambda prior: evidence_of(form, prior.concentrations()))
+    nodes = Placement().place(
+        Learnt(n_categories=a).nodes(), lambda some: np.array([evidence_of(form, one.concentrations()) for one in some])
+    )
     assert abs(found.log_evidence["learnt"] - nodes.log_evidence) < found.error["learnt"] + nodes.error
     assert found.between("flat", "jeffreys") == found.log_evidence["flat"] - found.log_evidence["jeffreys"]
 
@@ -46,7 +48,7 @@ def test_evidences_of_separable_reports_are_the_exact_ones(a, n, epsilon):
 def test_the_mass_of_pure_powers_is_the_beta_function():
     """The saddle point stands on a Gamma law, so that it is all but exact for Dirichlet densities."""
     alpha = np.array([[0.02] * 3, [0.5, 0.5, 4.0], [7.0, 0.3, 1.0]])
-    family = surrogate.ExpandedFactors(alpha.ravel(), np.zeros(9), np.full(9, 1e-12))
+    family = expanded.ExpandedFactors(alpha.ravel(), np.zeros(9), np.full(9, 1e-12))
     exact = gammaln(alpha).sum(axis=1) - gammaln(alpha.sum(axis=1))
     np.testing.assert_allclose(log_masses(family, np.ones(3), 3)[0], exact, atol=1e-3)
 

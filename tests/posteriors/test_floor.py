@@ -11,10 +11,13 @@ import ldpbayes as lb
 from ldpbayes import Collection, Tally, fit
 from ldpbayes.cli import main
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.posteriors.floor import settled
-from ldpbayes.posteriors.mixture import Mixture
+from ldpbayes.posteriors.exact import Exact
+from ldpbayes.posteriors.nodes import Placement
 from ldpbayes.posteriors.problem import Problem
+from ldpbayes.posteriors.servers import Floored
 from ldpbayes.priors import Floor, as_prior
+from ldpbayes.priors.floor import OverFloor
+from ldpbayes.priors.mixing import Mixing
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.result.facts import facts_of
@@ -26,6 +29,11 @@ def collected(protocol, n, p, seed=1):
     rng = np.random.default_rng(seed)
     tally = Tally(protocol, *protocol.simulate(rng.multinomial(n, p), rng))
     return Collection([f"c{x}" for x in range(len(p))], [tally])
+
+
+def settled(problem):
+    server = Floored([problem])
+    return server, server.settle(problem.mixing, Placement())
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +61,7 @@ def test_it_is_the_prior_weighted_by_the_likelihood(protocol, evenness):
     weight /= weight.sum()
     mean = weight @ p
     sd = np.sqrt(weight @ (p - mean) ** 2)
-    assert tree.attrs["method"] == "floor" and tree.attrs["converged"]
+    assert tree.attrs["method"] == "surrogate" and tree.attrs["converged"]
     near = 5 * np.sqrt((weight**2).sum() + 1 / facts_of(tree)["effective_draws"])
     summary = tree["summary"].sel(target="distribution")
     assert (np.abs(summary["mean"] - mean) < near * sd).all()
@@ -71,9 +79,10 @@ def open_answers():
 
 def test_nodes_that_move_by_little_keep_their_evidence(open_answers):
     """Reports hardly tell floor from rest: means move slowly, and the evidence does not. P(λ = 0) was a third off."""
-    nodes = settled(Problem.of(open_answers, Floor(1.2, 1.5, 3.0)))[1]
-    inside = (nodes.share > 0.01) & (nodes.share < 0.95) & (nodes.alpha > 0.1) & (nodes.alpha < 3.0)
-    assert inside.sum() >= 4 and (nodes.log_evidence[inside] > nodes.log_evidence.max() - 20).all()
+    _, nodes = settled(Problem.of(open_answers, Floor(1.2, 1.5, 3.0)))
+    share, alpha = nodes.values["floor"], nodes.values["alpha"]
+    inside = (share > 0.01) & (share < 0.95) & (alpha > 0.1) & (alpha < 3.0)
+    assert inside.sum() >= 4 and (nodes.log_evidences[inside] > nodes.log_evidences.max() - 20).all()
 
 
 def test_weights_about_a_mode_leave_a_share_that_may_be_zero_to_chains(open_answers):
@@ -106,14 +115,15 @@ def test_strong_reports_of_few_categories(open_answers):
 
 
 def test_without_a_floor_the_nodes_are_those_of_the_learnt_prior(spiked):
-    nodes = settled(Problem.of(spiked, "floor"))[1]
-    plain = nodes.share == 0
-    weight = nodes.weight[plain] / nodes.weight[plain].sum()
-    learnt = lb.fit(spiked, "learnt", Mixture(), random_seed=1, estimates=False)["exact"]
+    server, _ = settled(Problem.of(spiked, "floor"))
+    prior = as_prior("learnt", 30)
+    atom = Mixing(lambda alpha: OverFloor(0.0, alpha, 4.0), prior.nodes().values)
+    nodes = Placement().place(atom, lambda priors: server.log_evidences(priors)[:, 0])
+    learnt = lb.fit(spiked, "learnt", Exact(), random_seed=1, estimates=False)["exact"]
     sd = learnt["distribution_sd"].values
-    assert (np.abs(weight @ nodes.mean[plain] - learnt["distribution_mean"].values) < 0.02 * sd).all()
-    known = np.log((nodes.weight[plain]).sum()) + nodes.total - np.log(0.5)
-    assert abs(known - float(learnt["log_evidence"])) < 0.02
+    mean = nodes.weights @ server.moments(nodes.priors)[0]
+    assert (np.abs(mean - learnt["distribution_mean"].values) < 0.02 * sd).all()
+    assert abs(nodes.log_evidence - float(learnt["log_evidence"])) < 0.02
 
 
 def test_one_spike_over_an_even_rest_has_a_floor(spiked, found):
@@ -150,15 +160,15 @@ def test_the_command_line_takes_it(spiked, tmp_path, capsys):
 
 def test_cells_have_a_floor_each():
     cells = lb.Cells({"a": collected(GRR(5, 3.0), 300, SPIKED), "b": collected(GRR(5, 3.0), 200, SPIKED[::-1], 2)})
-    tree = fit(cells, "floor", draws=50, random_seed=1)
+    tree = fit(cells, "floor", draws=250, random_seed=1)
     assert tree["posterior"]["distribution"].sizes["cell"] == 2
 
 
 def test_where_it_cannot_serve_it_says_why(spiked):
-    with pytest.raises(InfeasibleError, match="floor needs three categories"):
-        fit(collected(GRR(2, 1.0), 50, [0.5, 0.5]), "floor", method="floor", draws=50)
-    with pytest.raises(InfeasibleError, match="for priors with a floor"):
-        fit(spiked, "jeffreys", method="floor", draws=50)
+    with pytest.raises(InfeasibleError, match="needs three categories"):
+        fit(collected(GRR(2, 1.0), 50, [0.5, 0.5]), "floor", method="surrogate", draws=50)
+    with pytest.raises(InfeasibleError, match="no Dirichlet priors"):
+        fit(spiked, "floor", method="exact", draws=50)
     with pytest.raises(InfeasibleError, match="Moments without draws need a Dirichlet prior"):
         fit(spiked, "floor", draws=0)
     for wrong in (0.5, -1.0, math.nan):

@@ -10,9 +10,9 @@ from ldpbayes.likelihoods import Summary
 from ldpbayes.pages import show
 from ldpbayes.posteriors.conditioned_product import ConditionedProduct, PowerFactors
 from ldpbayes.posteriors.exact import ExactMoments
+from ldpbayes.posteriors.expanded import ExpandedFactors
 from ldpbayes.posteriors.many import undrawn
 from ldpbayes.posteriors.problem import Problem
-from ldpbayes.posteriors.surrogate import ExpandedFactors
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import HadamardResponse, LocalHashing, UnaryEncoding
 from ldpbayes.protocols.designs import warner
@@ -127,7 +127,7 @@ def test_summaries_without_draws():
     for name in ("mean", "sd", "lower", "upper"):
         found, known = tree["summary"][name].sel(cell="x"), alone["summary"][name]
         np.testing.assert_allclose(found.sel(target="distribution"), known.sel(target="distribution"), atol=1e-6)
-    assert tree.attrs["method"] == "summary" and facts_of(tree)["predicted_error"] < 0.1
+    assert tree.attrs["method"] == "surrogate" and facts_of(tree)["predicted_error"] < 0.1
     far = Summary.of(rows, np.r_[0.65, np.full(7, 0.05)])
     both = Cells({"x": far, "y": summary}, categories=[*"abcdefgh"])
     for prior, settings in (("jeffreys", {"draws": 0}), ("learnt", {"draws": 0}), ("learnt", {"draws": 50})):
@@ -142,7 +142,7 @@ def test_too_many_draws_give_way_to_moments(cells, monkeypatch):
     monkeypatch.setattr("ldpbayes.road.request.MAX_DRAWN", 1e4)
     tree = fit(cells, "jeffreys")
     assert tree.attrs["draws"] == "none" and "vectorized" in tree.attrs["reason"]
-    monkeypatch.setattr("ldpbayes.road.walk.seconds_of_mixture", lambda cells: 1e6)
+    monkeypatch.setattr("ldpbayes.posteriors.many.Cost.mixed", lambda *_: 1e6)
     monkeypatch.setattr("ldpbayes.road.ruling.default_prior", lambda size: "learnt")
     assert "would take about" in fit(cells).attrs["prior_reason"]
     one = fit(cells.take([1]), "jeffreys", draws=50, random_seed=1, estimates=False)  # draws of named cells on demand
@@ -200,7 +200,7 @@ def test_large_alphabets_have_moments_and_the_largest_categories():
     protocol = GRR(size, 9.0)
     collection = Collection([f"c{x}" for x in range(size)], [Tally(protocol, *protocol.simulate(truth, rng))])
     tree = fit(collection, draws=0, random_seed=1)
-    assert tree.attrs["method"] == "mixture" and "learnt" in tree.attrs["prior_reason"]
+    assert tree.attrs["method"] == "exact" and "learnt" in tree.attrs["prior_reason"]
     summary = tree["summary"].sel(target="frequency")
     inside = ((truth + 0.5) / n >= summary["lower"]) & (truth / n <= summary["upper"])
     assert float(inside.mean()) > 0.9 and abs(float(summary["mean"].sum()) - 1) < 1e-6
@@ -257,7 +257,7 @@ def test_other_reports_without_draws_are_expanded(prior, kind):
     tally = Tally(protocol, *protocol.simulate(rng.multinomial(3000, p / p.sum()), rng))
     collection = Collection([str(x) for x in range(40)], [tally])
     tree = fit(collection, prior, draws=0)
-    known = fit(collection, prior, "surrogate" if prior == "jeffreys" else "mixture", random_seed=1, estimates=False)
+    known = fit(collection, prior, "surrogate", random_seed=1, estimates=False)
     for target in ("distribution", "frequency"):
         ours, theirs = (one["summary"].sel(target=target) for one in (tree, known))
         sd = theirs["sd"].values

@@ -12,12 +12,14 @@ from scipy.special import logsumexp
 from ldpbayes import Cells, Collection, Tally, fit
 from ldpbayes.collections import as_collection
 from ldpbayes.errors import ConvergenceError, InfeasibleError
-from ldpbayes.posteriors import mixing, products
-from ldpbayes.posteriors.exact import ExactMoments
-from ldpbayes.posteriors.mixing import Few, Weighted, shares
-from ldpbayes.posteriors.mixture import Mixture
+from ldpbayes.posteriors import products
+from ldpbayes.posteriors.conjugate import shares
+from ldpbayes.posteriors.exact import Exact, ExactMoments
+from ldpbayes.posteriors.nodes import Placement
 from ldpbayes.posteriors.problem import Problem
 from ldpbayes.posteriors.quadrature import Quadrature
+from ldpbayes.posteriors.servers import Few, Weighted
+from ldpbayes.posteriors.surrogate import Surrogate
 from ldpbayes.priors import Dirichlet
 from ldpbayes.priors.learnt import Learnt
 from ldpbayes.protocols.grr import GRR
@@ -31,18 +33,19 @@ GRID = np.linspace(-6, 6, 81)
 def test_integrals_of_a_cell_at_a_node_are_resolved_once(monkeypatch):
     """Its evidence and its draws need the same integrals: 20 cells of three categories took 37 s, half of it twice.
 
-    Searched: the other engines of mixing.py keep theirs in ``engine(prior)``.
+    Searched: the other engines of servers.py keep theirs in ``engine(prior)``.
     """
-    seen, resolve = [], Quadrature._resolve
+    seen, integrals = [], Quadrature.integrals
 
-    def counted(self, merged, watch):
+    def counted(self, plan, watch):
+        merged = plan.state
         seen.append((merged.alpha.tobytes(), merged.matrix.tobytes(), merged.counts.tobytes()))
-        return resolve(self, merged, watch)
+        return integrals(self, plan, watch)
 
-    monkeypatch.setattr(Quadrature, "_resolve", counted)
+    monkeypatch.setattr(Quadrature, "integrals", counted)
     cells = Cells({k: collected(UnaryEncoding.optimized(3, 1.0), 40, [0.6, 0.3, 0.1], seed=k) for k in (1, 2)})
     tree = fit(cells, "learnt", random_seed=1, estimates=False, draws=100)
-    assert tree.attrs["method"] == "mixture" and tree.attrs["converged"]
+    assert tree.attrs["method"] == "exact" and tree.attrs["converged"]
     assert len(seen) == len(set(seen)) > 10
 
 
@@ -79,7 +82,7 @@ def test_the_engine_of_a_node_is_made_once(monkeypatch):
     original = products.ConditionedProduct
     monkeypatch.setattr(products, "ConditionedProduct", lambda *a, **k: made.append(1) or original(*a, **k))
     tree = fit(collected(GRR(20, 2.0), 500, np.full(20, 0.05)), "learnt", draws=50, random_seed=1, estimates=False)
-    assert tree.attrs["method"] == "mixture" and 0.5 * mixing.NODES <= len(made) < 4 * mixing.NODES
+    assert tree.attrs["method"] == "exact" and 0.5 * Placement().nodes <= len(made) < 4 * Placement().nodes
 
 
 @functools.cache
@@ -114,7 +117,7 @@ SIXTY = collected(GRR(60, 2.0), 20_000, np.arange(60, 0, -1) / 1830)
     ids=["three", "sparse", "even", "sixty"],
 )
 def test_nodes_agree_with_brute_force(collection):
-    truth, tree = by_exact(collection), fit(collection, "learnt", Mixture(draws=500), random_seed=1, estimates=False)
+    truth, tree = by_exact(collection), fit(collection, "learnt", Exact(draws=500), random_seed=1, estimates=False)
     exact = {name: values.values for name, values in tree["exact"].data_vars.items()}
     assert exact["log_evidence"] == pytest.approx(truth["log_evidence"], abs=1e-3)
     np.testing.assert_allclose(exact["distribution_mean"], truth["mean"], rtol=1e-3)
@@ -148,8 +151,8 @@ def test_moments_without_draws_agree_with_brute_force():
 @pytest.mark.parametrize("protocol", [UnaryEncoding.optimized(20, 1.0), SubsetSelection(20, 4.0)], ids=["oue", "subset"])
 def test_moments_of_surrogates_agree_with_weighted_draws(protocol):
     collection = collected(protocol, 2000, np.arange(20, 0, -1) / 210)
-    found = fit(collection, "learnt", "mixture", draws=0)
-    tree = fit(collection, "learnt", Mixture(draws=500), random_seed=1, estimates=False)
+    found = fit(collection, "learnt", "surrogate", draws=0)
+    tree = fit(collection, "learnt", Surrogate(draws=500), random_seed=1, estimates=False)
     known, summary = found["exact"], tree["summary"].sel(target="distribution")
     off = np.abs(summary["mean"].values - known["distribution_mean"].values)
     assert (off < 0.15 * known["distribution_sd"].values + 5 * summary["mcse"].values).all()
@@ -159,8 +162,7 @@ def test_moments_of_surrogates_agree_with_weighted_draws(protocol):
 def test_the_interval_of_alpha_has_the_probability_asked_for():
     collection = collected(GRR(8, 2.0), 3000, [0.5, 0.3, 0.2, 0, 0, 0, 0, 0])
     wide, narrow = (
-        facts_of(fit(collection, "learnt", Mixture(draws=50), random_seed=1, ci_prob=p, estimates=False))
-        for p in (0.95, 0.5)
+        facts_of(fit(collection, "learnt", Exact(draws=50), random_seed=1, ci_prob=p, estimates=False)) for p in (0.95, 0.5)
     )
     for drawn, p in ((wide, 0.95), (narrow, 0.5)):
         found = facts_of(fit(collection, "learnt", draws=0, ci_prob=p))
@@ -169,7 +171,7 @@ def test_the_interval_of_alpha_has_the_probability_asked_for():
 
 def test_log_bayes_factor_against_jeffreys():
     collection = collected(GRR(8, 2.0), 3000, [0.5, 0.3, 0.2, 0, 0, 0, 0, 0])
-    tree = fit(collection, "learnt", Mixture(draws=50), random_seed=1, estimates=False)
+    tree = fit(collection, "learnt", Exact(draws=50), random_seed=1, estimates=False)
     jeffreys = ExactMoments(collection.rows, Dirichlet.jeffreys(8)).log_evidence
     factor = facts_of(tree)["log_bayes_factor_jeffreys"]
     assert factor == pytest.approx(float(tree["exact"]["log_evidence"]) - jeffreys, abs=1e-9)
@@ -195,8 +197,10 @@ SMALL = {
 def test_other_reports_agree_with_brute_force(name, server, monkeypatch):
     """The evidence of every α by dynamic programming over the tallies."""
     collection = SMALL[name]
-    monkeypatch.setattr("ldpbayes.posteriors.mixing.QUICK", 1e12 if server == "quadrature" else 0.0)
-    truth, tree = by_tallies(collection), fit(collection, "learnt", Mixture(), random_seed=1, estimates=False)
+    if server == "quadrature":
+        monkeypatch.setattr(Quadrature, "most", np.inf)
+    method = Exact() if server == "quadrature" else Surrogate()
+    truth, tree = by_tallies(collection), fit(collection, "learnt", method, random_seed=1, estimates=False)
     effective = facts_of(tree).get("effective_draws") or 4000
     for target, mean in (("distribution", truth["mean"]), ("frequency", truth["frequency"])):
         draws = tree["posterior"][target].values.reshape(-1, collection.n_categories)
@@ -220,14 +224,14 @@ def test_the_surrogates_evidence_is_near_that_of_exact_engines():
     server.look()
     for alpha in (0.5, 1.0, 3.0):
         prior = Dirichlet(np.full(10, alpha))
-        assert float(server.log_evidence(prior)[0]) == pytest.approx(
+        assert float(server.log_evidences([prior])[0, 0]) == pytest.approx(
             ExactMoments(collection.rows, prior).log_evidence, abs=0.1
         )
 
 
 def test_fit_serves_the_learnt_prior_by_name():
     tree = fit(SMALL["oue"], prior="learnt", random_seed=1, draws=200)
-    assert tree.attrs["method"] == "mixture" and tree.attrs["converged"]
+    assert tree.attrs["method"] == "exact" and tree.attrs["converged"]
     assert tree.attrs["prior"].startswith("learnt, symmetric Dirichlet")
     assert float(tree["constant_data"]["median"]) == 0.5
     assert tree["posterior"]["alpha"].dims == ("chain", "draw")
@@ -251,20 +255,19 @@ def test_where_no_tilt_is_found_nothing_is_known_of_the_evidence():
     sets = np.packbits(np.eye(13, 30, dtype=bool), axis=1)
     collection = Collection([f"c{x}" for x in range(30)], [Tally(SubsetSelection(30, 5.0), sets, counts)])
     server = Weighted([Problem.of(collection, "learnt")])
-    nodes = server.settle(Learnt(n_categories=30).mixture())
+    nodes = server.settle(Learnt(n_categories=30).nodes(), Placement())
     exact = [ExactMoments(collection.rows, prior).log_evidence for prior in nodes.priors]
-    assert nodes.values.size > 5 and nodes.log_evidence < 0
+    assert nodes.size > 5 and nodes.log_evidence < 0
     assert np.average(np.abs(nodes.log_evidences - exact), weights=nodes.weights) < 0.5
 
 
 def test_only_mixtures_are_served():
-    with pytest.raises(InfeasibleError, match="mixture is for priors that mix Dirichlet priors, such as learnt"):
-        fit(SMALL["oue"], prior="jeffreys", method="mixture")
-    with pytest.raises(InfeasibleError, match="The method exact needs a Dirichlet prior; this one is learnt"):
-        fit(collected(GRR(3, 1.0), 60, [0.7, 0.2, 0.1]), prior="learnt", method="exact")
+    for method in ("exact", "surrogate"):
+        with pytest.raises(InfeasibleError, match=f"{method} needs a Dirichlet prior, or .*; this one is smooth"):
+            fit(SMALL["oue"], prior="smooth", method=method)
     problem = Problem.of(collected(UnaryEncoding.optimized(6, 1.5), 40, np.full(6, 1 / 6)), "learnt")
     with pytest.raises(InfeasibleError, match=r"Quadrature at every node|for quadrature|Quadrature takes at most"):
-        Few.plan(problem, 10)
+        Few.work(problem, 10, Placement())
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, 4001])
@@ -277,6 +280,7 @@ def test_shares_are_in_proportion(size):
 def ranks(protocol, n, replications, seed, draws=500):
     """Return the ranks in (0, 1) of true P_0 and α among the draws of fits to simulated reports."""
     rng, a = np.random.default_rng(seed), protocol.n_categories
+    engine = Exact if isinstance(protocol, GRR) else Surrogate
     prior, out, rejected = Learnt(n_categories=a), [], 0
     for _ in range(replications):
         alpha = float(prior.alpha(rng.standard_normal()))
@@ -285,7 +289,7 @@ def ranks(protocol, n, replications, seed, draws=500):
         collection = Collection([f"c{x}" for x in range(a)], [Tally(protocol, reports, counts)])
         try:
             tree = fit(
-                collection, prior, Mixture(draws=draws, chains=1), random_seed=int(rng.integers(2**31)), estimates=False
+                collection, prior, engine(draws=draws, chains=1), random_seed=int(rng.integers(2**31)), estimates=False
             )
         except ConvergenceError as err:  # kept: leaving out what is hard would make the ranks uniform by selection
             tree, rejected = err.result, rejected + 1

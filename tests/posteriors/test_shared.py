@@ -8,11 +8,12 @@ from scipy.special import logsumexp
 
 from ldpbayes import Cells, Collection, Tally, fit
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.posteriors import mixing
 from ldpbayes.posteriors.base import Problem, Watch
+from ldpbayes.posteriors.conjugate import _weighed
 from ldpbayes.posteriors.exact import ExactMoments
 from ldpbayes.posteriors.nodes import Nodes
 from ldpbayes.posteriors.quadrature import Quadrature
+from ldpbayes.posteriors.servers import Weighted
 from ldpbayes.priors import Dirichlet
 from ldpbayes.priors.learnt import Learnt
 from ldpbayes.protocols.grr import GRR
@@ -64,10 +65,10 @@ def test_weights_of_few_reports_are_trusted_and_agree_with_quadrature():
     protocol, rng = UnaryEncoding.optimized(4, 1.0), np.random.default_rng(8)
     tally = Tally(protocol, *protocol.simulate(rng.multinomial(300, rng.dirichlet(np.full(4, 0.6))), rng))
     cell, one = Collection("abcd", [tally]), Dirichlet(np.full(4, 0.5))
-    server = mixing.Weighted([Problem.of(cell, Learnt(n_categories=4))])
+    server = Weighted([Problem.of(cell, Learnt(n_categories=4))])
     server.look()
-    nodes = Nodes.alone(one, float(server.log_evidence(one)[0]))
-    found, _, verdict = server.weigh(0, nodes, np.array([4000]), np.random.default_rng(0), Watch(), wider=True)
+    nodes = Nodes.alone(one, float(server.log_evidences([one])[0, 0]))
+    found, _, verdict = _weighed(server, 0, nodes, np.array([4000]), np.random.default_rng(0), Watch())
     assert verdict.accepted and found.k_hat < 0.5 and found.effective_sample > 0.7 * 4000
     exact = fit(cell, one, Quadrature(draws=2, chains=1), random_seed=1, estimates=False)["exact"]
     error = 4 * exact["distribution_sd"].values / np.sqrt(found.effective_sample)
@@ -79,7 +80,7 @@ def test_the_result_has_one_alpha(cells, tree):
     alpha = tree["posterior"]["alpha"]
     assert alpha.dims == ("chain", "draw")
     assert float(alpha.mean()) == pytest.approx(facts_of(tree)["alpha_mean"], rel=0.05)
-    assert tree.attrs["prior"].endswith("one alpha for all cells") and tree.attrs["method"] == "mixture"
+    assert tree.attrs["prior"].endswith("one alpha for all cells") and tree.attrs["method"] == "exact"
     assert tree.attrs["converged"] and "share one alpha" in tree.attrs["reason"]
     # Under a larger α all cells are more even: the draws of all cells go with the same α.
     spread = tree["posterior"]["distribution"].var("category").mean("cell")
@@ -101,13 +102,11 @@ def test_surrogates_share_alpha_too():
 
 
 def test_the_method_that_shares_cannot_be_excluded(cells):
-    with pytest.raises(InfeasibleError, match="shared by all cells needs the method mixture"):
-        fit(cells, "learnt", exclude="mixture", **QUICK)
+    with pytest.raises(InfeasibleError, match="shared by all cells needs the methods exact or surrogate"):
+        fit(cells, "learnt", exclude=("exact", "surrogate"), **QUICK)
 
 
 def test_cells_of_twenty_categories_share_alpha_by_default():
     cells = grouped(GRR(20, 2.0), 200, n_cells=2)
     tree = fit(cells, draws=50, **QUICK)
     assert tree.attrs["prior"].startswith("learnt") and "from 20 categories on" in tree.attrs["prior_reason"]
-    jeffreys = fit(cells, draws=50, exclude="mixture", **QUICK)
-    assert jeffreys.attrs["prior"].startswith("Jeffreys") and "was excluded" in jeffreys.attrs["prior_reason"]

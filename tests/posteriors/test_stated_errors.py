@@ -38,7 +38,7 @@ def test_fits_without_draws_lie_within_what_they_state(prior):
     assert held >= 0.93 * every
 
 
-@pytest.mark.parametrize(("prior", "method"), [("flat", "summary"), ("learnt", "mixture")])
+@pytest.mark.parametrize(("prior", "method"), [("flat", "surrogate"), ("learnt", "surrogate")])
 def test_expansions_that_are_asked_for_state_their_errors(prior, method):
     """Under a mixture moments were those of the saddle point, of whose error nothing was said."""
     rng = np.random.default_rng(400)
@@ -57,7 +57,7 @@ def test_expansions_of_few_reports_are_refused():
     """By the saddle point alone sds came out a twentieth too large, with an error of four thousandths beside them."""
     protocol = lb.protocols.HadamardResponse(7, 0.5)
     with pytest.raises(InfeasibleError, match="14 reports are too few"):
-        lb.fit(surveyed(7, protocol, REPORTS % protocol.n_outputs), "flat", "summary", draws=0)
+        lb.fit(surveyed(7, protocol, REPORTS % protocol.n_outputs), "flat", "surrogate", draws=0)
 
 
 def test_summaries_state_the_error_of_their_evidence_each():

@@ -5,15 +5,17 @@ import warnings
 import numpy as np
 import pytest
 from cases import CASES
+from conditioned import weighted
 from references.enumeration import enumerated
 from scipy import integrate, stats
 
-from ldpbayes import Collection, Tally, select_method
+from ldpbayes import Collection, Tally
 from ldpbayes.errors import ConvergenceError, InfeasibleError, RankDeficientWarning
 from ldpbayes.fitting import fit
 from ldpbayes.inference.importance import weigh
 from ldpbayes.posteriors.exact import Exact
-from ldpbayes.posteriors.surrogate import ExpandedFactors, Proposal, Surrogate, _log_radius, expand, proposals
+from ldpbayes.posteriors.expanded import ExpandedFactors, Proposal, _log_radius, expand, proposals
+from ldpbayes.posteriors.surrogate import Surrogate
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, SampledAttribute
 from ldpbayes.protocols.unary import UnaryEncoding
@@ -33,7 +35,7 @@ def collected(protocol, n, seed):
 def test_means_and_evidence_against_the_exact_posterior(a, n, epsilon, alpha):
     collection, prior = collected(GRR(a, epsilon), n, seed=a), Dirichlet(np.full(a, alpha))
     exact = Exact().moments(collection, prior)
-    found = Surrogate(draws=1000).weighted(collection, prior, random_seed=1)
+    found = weighted(collection, prior, 1000)
     assert not found.verdict.problem
     error = (found.weight @ found.distribution - exact.mean) / exact.sd * np.sqrt(found.effective_sample)
     assert np.abs(error).max() < 5
@@ -45,7 +47,7 @@ def test_unequal_alpha():
     prior = Dirichlet(np.linspace(0.3, 3, 12))
     collection = collected(GRR(12, 1.0), 3000, seed=2)
     exact = Exact().moments(collection, prior)
-    found = Surrogate().weighted(collection, prior, random_seed=1)
+    found = weighted(collection, prior)
     error = (found.weight @ found.distribution - exact.mean) / exact.sd * np.sqrt(found.effective_sample)
     assert np.abs(error).max() < 5
 
@@ -87,7 +89,7 @@ def test_every_protocol_against_an_exact_method(case):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         exact = enumerated(collection, prior)  # of all kinds of respondents
-    found = Surrogate(draws=1500).weighted(collection, prior, random_seed=1)
+    found = weighted(collection, prior, 1500)
     assert not found.verdict.problem
     error = (found.weight @ found.distribution - exact["distribution_mean"]) / exact["distribution_sd"]
     assert np.abs(error).max() < 0.1
@@ -103,7 +105,7 @@ def test_rejected_weights_raise_with_the_result_and_auto_hands_over():
         assert facts_of(caught.value.result)["problem"]
         tree = fit(collection, "jeffreys", random_seed=1, estimates=False)
     assert tree.attrs["method"] == "pair_slice"
-    assert "Surrogates are far" in dict(select_method(collection, "jeffreys").considered)["surrogate"].reason
+    assert "Before it, surrogate ran first" in tree.attrs["reason"]
 
 
 def test_expansion_settles():
@@ -114,7 +116,7 @@ def test_expansion_settles():
 
 def test_two_categories_are_refused():
     with pytest.raises(InfeasibleError, match="three categories"):
-        Surrogate().weighted(collected(GRR(2, 1.0), 50, seed=1), "flat")
+        fit(collected(GRR(2, 1.0), 50, seed=1), "flat", Surrogate())
 
 
 def test_seed_reproduces():

@@ -335,25 +335,6 @@ def test_what_lies_on_the_boundary_has_no_standard_error():
     assert nobody.distribution[1] == 0 and np.isnan(nobody.standard_error).all()
 
 
-def test_many_categories_are_served_without_nuts():
-    """The surrogate's weights carry Beta(1, 9) over the Beta(1, Σα) of a Dirichlet prior."""
-    prior = Compliance("jeffreys", (2.0, 9.0), n_laws=2, n_categories=42)
-    alpha, log_ratio = prior.tilted()
-    p = np.random.default_rng(1).dirichlet(np.ones(42), 3)
-    gamma = p[:, 40:].sum(axis=1)
-    np.testing.assert_allclose(alpha, [0.5] * 40 + [1.0] * 2)
-    np.testing.assert_allclose(log_ratio(p), beta(2, 9).logpdf(gamma) - beta(2, 20).logpdf(gamma))
-    rng, protocol = np.random.default_rng(2), UnaryEncoding.optimized(40, 2.0)
-    counts = np.bincount(rng.choice(40, 800, p=rng.dirichlet(np.full(40, 0.5))), minlength=40)
-    reports, seen = protocol.simulate(counts, rng)
-    silent = Tally(protocol, np.concatenate([reports, reports[:1] * 0]), np.append(seen, 80))
-    collection = Collection([str(x) for x in range(40)], silent).with_noncompliers({"silent": "no bits"})
-    assert select_method(collection).method.name == "surrogate"
-    found = fit(collection, random_seed=1, draws=100, estimates=False)
-    gamma = found["posterior"]["noncompliance"]
-    assert found.attrs["converged"] and abs(float(gamma.mean()) - 1 / 11) < 3 * collection.noncompliance().sd
-
-
 # ---- reports that nobody sends who follows the device -------------------------------------------------------------
 # The likelihood of full compliance is zero then. Searched: draws and none, MLE, check, the command line, cells.
 def controlled(extra=0):
