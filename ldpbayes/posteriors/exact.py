@@ -159,7 +159,7 @@ class Exact(AbstractPosterior):
 
 
 def fit_alone(
-    cells: Any, prior: Any, sizes: Mapping[str, int], seeds: list[int], settings: Mapping[str, Any]
+    cells: Any, prior: Any, sizes: Mapping[str, Any], seeds: list[int], settings: Mapping[str, Any]
 ) -> list[Answer]:
     """Return the Answers of cells whose posteriors are all exact, in one computation; none where that of some cell is not.
 

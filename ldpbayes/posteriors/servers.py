@@ -270,7 +270,8 @@ class Weighted(Factored):
 
     def __init__(self, problems: list, places: Any = (0,)) -> None:
         Server.__init__(self, problems, places)
-        self.rows, self.centre = problems[0].rows, None
+        self.rows = problems[0].rows
+        self.centre: np.ndarray | None = None
 
     @classmethod
     def work(cls, problem: Any, size: int, placement: Placement) -> tuple[float, str]:
@@ -323,7 +324,8 @@ class Weighted(Factored):
     def moments(self, priors: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return means and variances of P under priors, two (k, a) arrays."""
         engines = [self.engine(prior) for prior in priors]
-        return tuple(np.concatenate([getattr(engine, name) for engine in engines]) for name in ("mean", "variance"))
+        means, variances = (np.concatenate([getattr(engine, name) for engine in engines]) for name in ("mean", "variance"))
+        return means, variances
 
     def proposed(self, prior: Any, c: int, count: int, rng: Any, watch: Watch, made: dict) -> tuple[np.ndarray, np.ndarray]:
         """Return (draws of P, log of their density over that of the prior), from factors about the mean under one prior."""
@@ -442,7 +444,7 @@ def servers_of(
     return [server for kind, places in chosen.items() for server in blocks(kind, problems, places)]
 
 
-def blocks(kind: type, problems: list, places: Any) -> Iterator[Server]:
+def blocks(kind: Any, problems: list, places: Any) -> Iterator[Server]:
     """Yield servers of a kind for the cells at some places, as many in each as are worked on together."""
     step = max(1, BLOCK // problems[0].n_categories) if kind.together else 1
     for start in range(0, len(places), step):
