@@ -103,7 +103,7 @@ def cells(number, n, walk=False, seed=1):
 
 
 def joined(data, prior, **settings):
-    """Return the Sample of the joint engine that ``fit`` takes."""
+    """Return the Outcome of the joint engine that ``fit`` takes."""
     problem, engine = Joint(data, prior.on(data)), HMC(**settings)
     return engine.run(engine.plan(problem), np.random.default_rng(1), Watch())
 

@@ -67,7 +67,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Sample
+from ldpbayes.posteriors.base import AbstractPosterior, Outcome, Plan
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Toy(AbstractPosterior):
         log_weight = problem.likelihood.log_likelihood(p.T)
         weight = np.exp(log_weight - log_weight.max())
         chosen = rng.choice(len(p), self.chains * self.draws, p=weight / weight.sum())
-        return Sample(p[chosen].reshape(self.chains, self.draws, -1), effective=weight.sum() ** 2 / (weight**2).sum())
+        return Outcome(p[chosen].reshape(self.chains, self.draws, -1), effective=weight.sum() ** 2 / (weight**2).sum())
 '''
 
 READER = '''

@@ -11,6 +11,7 @@ References
 Rue, Martino, Chopin 2009, JRSS B 71.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -66,7 +67,8 @@ class Conditional:
         for k, batch in enumerate(target.batches):
             owner[batch.span] = k
         self.owner = owner[self.rest]
-        axes, distances = np.eye(self.places.size), [quadratics.apart]
+        distances: Sequence[float] = [quadratics.apart]
+        axes = np.eye(self.places.size)
         if target.prior.pivots:  # scales move quadratics little, and D knows of them: the nearest of the pivots serves
             axes, distances = axes[len(scales) :], range(1, quadratics.reach + 1)
         steps = [np.zeros(self.places.size), *(way * step * axis for way in (-1, 1) for step in distances for axis in axes)]

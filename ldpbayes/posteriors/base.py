@@ -18,8 +18,6 @@ from ldpbayes.posteriors.plan import Pace, Plan, Refusal
 from ldpbayes.posteriors.problem import Problem, problem_of
 from ldpbayes.posteriors.watch import Watch
 
-Sample = Outcome
-
 #: What a fit adds to a posterior of separable reports, and of others; operations are those of a draw of F.
 SEPARABLE_BESIDE, BESIDE = Pace(0.03, 2.5e-3, 1e-9), Pace(0.05, 3e-3, 1e-9)
 

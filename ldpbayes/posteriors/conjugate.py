@@ -45,7 +45,7 @@ def plan_of(method: Any, problem: Any, kinds: tuple) -> Plan | Refusal:
 
 
 def run(method: Any, plan: Plan, rng: np.random.Generator, watch: Watch) -> Outcome:
-    """Return the Sample of a plan: ∫ p(P | Y, z) p(z | Y) dz over the coordinates z of what the prior mixes."""
+    """Return the Outcome of a plan: ∫ p(P | Y, z) p(z | Y) dz over the coordinates z of what the prior mixes."""
     problem, kind = plan.state
     server, mixing = kind([problem]), problem.mixing
     nodes, factor = nodes_of(mixing, [server], method.placement)
@@ -136,7 +136,7 @@ def nodes_of(mixing: Any, servers: list, placement: Placement) -> tuple[Nodes, f
 def sampled(
     nodes: Nodes, servers: list, method: Any, rngs: list, rng: np.random.Generator | None, watch: Watch
 ) -> tuple[list[Outcome], Nodes]:
-    """Return (a Sample of every cell, nodes).
+    """Return (a Outcome of every cell, nodes).
 
     Draw d of all cells has the same hyperparameter. Draws that are weighted by the true likelihood correct the weights of
     the nodes first.
@@ -242,7 +242,7 @@ def _samples(server, nodes, counts, rngs, several):
 
 
 def _resampled(server, problem, nodes, chances, counts, rng, weighed, sample):
-    """Return (draws of P, node by node, the Sample with what their weights say) of a cell whose draws have weights."""
+    """Return (draws of P, node by node, the Outcome with what their weights say) of a cell whose draws have weights."""
     weights, node, verdict = weighed
     worth = np.bincount(node, weights.weight, chances.size)
     weight = weights.weight * np.divide(chances, worth, out=np.zeros_like(worth), where=worth > 0)[node]

@@ -15,7 +15,7 @@ from ldpbayes.inference.diagnostics import verdict_on
 from ldpbayes.inference.sampling import Run, going_on
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.likelihoods.expansion import Quadratic
-from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample, whole
+from ldpbayes.posteriors.base import AbstractPosterior, Outcome, Pace, Plan, Refusal, whole
 from ldpbayes.posteriors.constants import MAX_WRITTEN
 
 #: Of a quadratic, whose reports are not visited.
@@ -128,7 +128,7 @@ class PairSlice(AbstractPosterior):
             return 2 * made <= longest and verdict_on(run.z, 0, size).next == "more"
 
         run = going_on(more, wanting, self.draws, watch, thin=True)
-        return Sample(
+        return Outcome(
             run.z,
             independent=False,
             verdict=Verdict(accepted=not run.trouble, problem=run.trouble),

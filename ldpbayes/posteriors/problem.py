@@ -121,7 +121,7 @@ class Problem:
         return refusal(self.likelihood, self.accuracy)
 
     def stating(self, sample: Any) -> Any:
-        """Return the Sample of a summary with how far its expansion may be off; another one as it is."""
+        """Return the Outcome of a summary with how far its expansion may be off; another one as it is."""
         if self.keeps_reports:
             return sample
         accuracy, facts = self.accuracy, dict(sample.facts) | self.accuracy.facts()

@@ -25,7 +25,7 @@ def surveyed(users, cells=CELLS, epsilon=1.0, a=A):
 
 
 def drawn(cells, seed, **settings):
-    """Return (Sample, mean over cells of the first category, log scale of the cells)."""
+    """Return (Outcome, mean over cells of the first category, log scale of the cells)."""
     problem = Joint(cells, as_prior("hierarchical", cells.n_categories, cells=cells))
     engine = HMC(**settings)
     sample = engine.run(engine.plan(problem), np.random.default_rng(seed), Watch())

@@ -146,7 +146,7 @@ def unary_groups(sizes, a=4, epsilon=1.0, seed=3, sd=0.5):
 
 
 def settled(sample):
-    """Return (mean, its error) of the draws of P of a Sample."""
+    """Return (mean, its error) of the draws of P of an Outcome."""
     if "mean" in sample.known.get("distribution", {}):
         return sample.known["distribution"]["mean"], sample.known["distribution"]["mcse"]
     draws = sample.distribution

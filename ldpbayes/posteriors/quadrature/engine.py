@@ -16,7 +16,7 @@ from ldpbayes import checks
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.inference.ends import tails
 from ldpbayes.inference.verdict import Verdict
-from ldpbayes.posteriors.base import AbstractPosterior, Pace, Plan, Refusal, Sample, inside, whole
+from ldpbayes.posteriors.base import AbstractPosterior, Outcome, Pace, Plan, Refusal, inside, whole
 from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.posteriors.quadrature.denial import DenialIntegrand
 from ldpbayes.posteriors.quadrature.draws import Drawer
@@ -194,12 +194,12 @@ class Quadrature(AbstractPosterior):
         return self.sample(self.integrals(plan, watch), rng, watch)
 
     def sample(self, integrals, rng, watch):
-        """Return the Sample of Integrals: independent draws, and what they say."""
+        """Return the Outcome of Integrals: independent draws, and what they say."""
         merged, size = integrals.merged, self.chains * self.draws
         groups = Drawer(integrals.integrand, integrals.coarse, self._interpolated).draw(size, rng, watch)
         distribution, tallies = merged.split(groups, merged.allocate(groups, rng), rng)
         shape = (self.chains, self.draws, -1)
-        return Sample(
+        return Outcome(
             distribution.reshape(shape),
             tallies.reshape(shape),
             verdict=Verdict(checked=integrals.sentence),
@@ -214,7 +214,7 @@ class Quadrature(AbstractPosterior):
         )
 
     def _sample_with_denial(self, integrand, rng, watch):
-        """Return the Sample where one category may be denied."""
+        """Return the Outcome where one category may be denied."""
         _, rule, coarse, mixture, error = self._resolved(
             integrand,
             self.nodes,
@@ -234,7 +234,7 @@ class Quadrature(AbstractPosterior):
             return named(**dict(zip(("lower", "upper"), map(mixture.quantiles, tails(ci_prob)), strict=True)))
 
         nodes = f"{rule.nodes} and {coarse.nodes} nodes of δ and per dimension"
-        return Sample(
+        return Outcome(
             p.reshape(self.chains, self.draws, -1),
             verdict=Verdict(checked=f"Integrals with {nodes} agree to {error:.1e} posterior sd."),
             exact=evidence | named(mean=mixture.mean, sd=mixture.sd),
