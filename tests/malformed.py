@@ -418,6 +418,7 @@ CALLS = {
     ),
     "NUTS": _drawn("NUTS", tune=50, target_accept=0.9),
     "Exact": _drawn("Exact"),
+    "HMC": _drawn("HMC", written=60_000),
     "Weighted": _drawn("Weighted"),
     "PairSlice": _drawn("PairSlice", tune=100, thin=1, route="auto"),
     "Quadrature": _drawn("Quadrature", tolerance=1e-6, nodes=28, coarser=0.8, left_out=1e-9, node_work=12.0, max_work=6e9),
@@ -580,6 +581,7 @@ CALLS = {
     ),
     "add_log_likelihood": lambda m: dict(result=m.tree, data=m.collection),
     "select": lambda m: dict(result=m.tree_of_cells, cell="x"),
+    "facts_of": lambda m: dict(result=m.tree),
     "validate": lambda m: dict(result=m.tree),
     "missing_answers": lambda m: dict(
         result=m.tree_with_missing, question="yes > 0.2", odds_ratio=[0.5, 2.0], ci_prob=0.9, target="distribution"
@@ -845,30 +847,6 @@ METHODS = {
         },
     ),
     "DataError": (lambda m: lb.errors.DataError("m"), {"at": lambda m: dict(source="s", line=1, field="f")}),
-}
-
-
-#: Methods by the prior that they are for.
-POSTERIORS = {
-    "NUTS": ("jeffreys", dict(draws=20, chains=2, tune=50)),
-    "Exact": ("jeffreys", dict(draws=20, chains=2)),
-    "Weighted": ("smooth", dict(draws=20, chains=2)),
-    "PairSlice": ("jeffreys", dict(draws=20, chains=2, tune=100)),
-    "Quadrature": ("jeffreys", dict(draws=20, chains=2)),
-    "Surrogate": ("jeffreys", dict(draws=20, chains=2)),
-}
-
-
-def _posterior(prior):
-    return lambda m: dict(collection=m.ordered, prior=prior, random_seed=1, ci_prob=0.9, progressbar=False)
-
-
-def _method(name, settings):
-    return lambda m: getattr(lb.methods, name)(**settings)
-
-
-METHODS |= {
-    name: (_method(name, settings), {"posterior": _posterior(prior)}) for name, (prior, settings) in POSTERIORS.items()
 }
 METHODS |= {
     "Tree": (

@@ -78,7 +78,7 @@ def test_the_choice_hangs_on_counts_and_never_on_seconds(monkeypatch):
     slow = choices()
     assert [one[:3] for one in slow] == [one[:3] for one in usual]
     np.testing.assert_allclose([one[3] for one in slow], [10 * one[3] for one in usual])
-    assert len({one[0].name for one in usual}) >= 5
+    assert len({one[0].name for one in usual}) >= 4
 
 
 def test_every_method_is_tried_in_order_when_others_are_excluded():
@@ -174,7 +174,7 @@ def test_too_few_draws_to_diagnose_are_not_accepted(draws):
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "nuts"])
 def test_a_single_draw_is_refused(name):
-    with pytest.raises(ArgumentError, match="draws must be an integer >= 2 with one chain"):
+    with pytest.raises(ArgumentError, match=r"draws must be an integer >= (2 with one chain|4), got 1"):
         METHODS[name](draws=1, chains=1)
 
 

@@ -218,8 +218,10 @@ class FromPrior:
 
     def log_density(self, u: np.ndarray) -> np.ndarray:
         """Return the log-density at coordinates (S, u)."""
-        z, volume = self.frame.placed(u)
-        return self.prior.log_density(z) + volume
+        with np.errstate(over="ignore", invalid="ignore"):
+            z, volume = self.frame.placed(u)
+            value = self.prior.log_density(z) + volume
+        return np.where(np.isnan(value), -np.inf, value)  # beyond the range of floats, where the prior has no mass
 
 
 def sobol(law: Any, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,7 @@ first; all other facts are those of the group ``details``, and ``facts_of`` read
 from ldpbayes.result.attaching import add_log_likelihood, attach
 from ldpbayes.result.beside import add_confidence, add_estimates
 from ldpbayes.result.building import EXACT, build
-from ldpbayes.result.cells import of_answers, select, stack
+from ldpbayes.result.cells import select, stack
 from ldpbayes.result.compliers import extended_draws
 from ldpbayes.result.facts import facts_of
 from ldpbayes.result.frame import Result
@@ -29,7 +29,6 @@ __all__ = [
     "extended_draws",
     "facts_of",
     "load",
-    "of_answers",
     "select",
     "stack",
     "validate",

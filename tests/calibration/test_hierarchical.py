@@ -15,12 +15,12 @@ from recorded import record
 
 from ldpbayes import GRR, Cells, Collection, Tally
 from ldpbayes.posteriors.base import Watch
+from ldpbayes.posteriors.expanded import expand
 from ldpbayes.posteriors.forms import MAX_ENTRIES
 from ldpbayes.posteriors.hmc import HMC
 from ldpbayes.posteriors.nuts import NUTS
 from ldpbayes.posteriors.problem import Joint
 from ldpbayes.posteriors.sampler import Sampler, pooled_mean
-from ldpbayes.posteriors.surrogate import expand
 from ldpbayes.priors import Hierarchical
 from ldpbayes.protocols.unary import UnaryEncoding
 

@@ -67,14 +67,14 @@ def test_a_plan_after_a_wave_inverts_itself_and_finds_the_best_restriction(first
     for kind in ("l2", "half_width"):
         lines = lb.plan(after=first, n=700, epsilon=1.0, kind=kind)
         assert [line.error for line in lines] == sorted(line.error for line in lines)
-        assert {line.protocol for line in lines} == {*planning.PROTOCOLS, planning.RESTRICTED}
+        assert {line.protocol for line in lines} == {*planning.PROTOCOLS, "restricted_response"}
         for line in lines:
             assert line.open_answers < line.error < line.before and 0 < line.standard_error < 0.1 * line.error
             again = lb.plan(
                 after=first, error=line.error, epsilon=1.0, kind=kind, protocols={"x": lambda a, e, one=line: one.mechanism}
             )
             assert again[0].n == pytest.approx(700, rel=1e-6)
-    best = next(line for line in lines if line.protocol == planning.RESTRICTED)
+    best = next(line for line in lines if line.protocol == "restricted_response")
     assert best.subset == tuple(LABELS[x] for x in best.mechanism.subset) and set(best.subset) & {"a", "b"}
     others = [RestrictedResponse(6, 1.0, range(k), split) for k in range(1, 5) for split in (0.6, 0.8, 1.0)]
     options = {f"{i}": lambda a, e, one=one: one for i, one in enumerate(others)}

@@ -415,7 +415,7 @@ def test_ends_by_weights_are_off_by_no_more_than_their_errors_say():
 def test_hmc_leaves_to_nuts_what_it_cannot_follow(monkeypatch):
     cells, _ = unary_groups([100] * 6)
     settings = {"random_seed": 1, "draws": 50, "chains": 2, "estimates": False}
-    monkeypatch.setattr(hamiltonian, "MAX_STEPS", 2)
+    monkeypatch.setattr(hamiltonian, "TRAJECTORIES", hamiltonian.Trajectories(most=2))
     tree = fit(cells, "hierarchical", exclude="weighted", **settings)
     assert tree.attrs["method"] == "nuts" and "hmc ran first and was rejected: " in tree.attrs["reason"]
     with pytest.raises(ConvergenceError, match="cannot be trusted: trajectories of 2 steps"):

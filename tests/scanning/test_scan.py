@@ -564,7 +564,7 @@ def test_scan_then_fit(reports, capsys):
     found = lb.scan("r*.parquet", by=["country", "day"], pilot_by="country", sample=1000)()
     assert lb.read("s.parquet") == found
     fitted = lb.fit("s.parquet", "jeffreys", draws=0, estimates=False)
-    assert fitted["summary"]["mean"].sizes["cell"] == 3 and fitted.attrs["method"] == "summary"
+    assert fitted["summary"]["mean"].sizes["cell"] == 3 and fitted.attrs["method"] == "surrogate"
     status, out, _ = run(capsys, "scan", "r0.parquet", "r1.parquet", "--by", "country", "--json")
     assert status == 0 and [cell["reports"] for cell in json.loads(out)["cells"]] == [60, 60, 60]
     added = options.read("s.parquet", ["country"])

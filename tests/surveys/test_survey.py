@@ -182,7 +182,7 @@ def test_pseudo_posterior_by_every_engine_that_takes_weights():
     density -= 0.5 * np.log(p * (1 - p))
     density = np.exp(density - density.max())
     assert moments.mean[1] == pytest.approx(density @ p / density.sum(), abs=1e-5)
-    for method in ("exact", "quadrature", "nuts"):
+    for method in ("exact", "nuts"):
         with pytest.raises(InfeasibleError):
             fit(collection, method=method)
     text = show(tree).render("markdown")
