@@ -53,6 +53,36 @@ class StudentT:
         except np.linalg.LinAlgError:
             return None
 
+    def parts(
+        self, draws: np.ndarray, weight: np.ndarray, number: int, widened: float
+    ) -> "tuple[tuple[StudentT, ...], np.ndarray] | None":
+        """Return one for each of some clusters of weighted draws, and their shares; None where a cluster spans too little.
+
+        Parameters
+        ----------
+        draws : (S, u) array
+        weight : (S,) array
+            Normalized.
+        number : int
+            Of the clusters.
+        widened : float
+            How many times wider each is than its cluster.
+
+        References
+        ----------
+        Cappé, Douc, Guillin, Marin, Robert (2008), Statistics and Computing 18, on mixtures fitted to weighted draws.
+        """
+        from scipy.cluster.vq import kmeans2  # loads slowly
+
+        x, rng = (draws - self.centre) @ self._inverse.T, np.random.default_rng(0)
+        centres, _ = kmeans2(x[rng.choice(len(x), len(x), p=weight)], number, minit="++", seed=rng)
+        nearest = ((x[:, None, :] - centres) ** 2).sum(axis=2).argmin(axis=1)
+        shares = np.bincount(nearest, weight, number)
+        if not (shares**2 > self.size * np.bincount(nearest, weight**2, number)).all():  # no more draws than axes
+            return None
+        laws = [StudentT.fitted(draws[nearest == k], weight[nearest == k] / shares[k], self.degrees) for k in range(number)]
+        return None if None in laws else (tuple(replace(law, root=widened * law.root) for law in laws if law), shares)
+
     def halves(self, draws: np.ndarray, weight: np.ndarray) -> "StudentT":
         """Return the split one with the scales of weighted draws ahead of zero and behind it, no narrower than this.
 

@@ -2,8 +2,9 @@
 
 1. Newton's method finds the mode of the density in the unknowns. Where effects have learnt scales, it is the middle of the
    posterior that counts, and coordinates are those of the scales and of the effects given these (inference.conditional).
-2. A multivariate t about it, beside wider ones, proposes draws. One with the mean and covariance of these draws, weighted by
-   the true density, proposes the next, until weights hold or rounds are over.
+2. A multivariate t about it, beside wider ones, proposes draws. The next are proposed by t distributions with the means and
+   covariances of clusters of these draws, weighted by the true density, and others at places where weights are large,
+   until weights hold or rounds are over.
 3. Weights are judged by their tail, by draws along axes, and by draws of the prior that lie where no other draw is.
 4. There are more draws of the best proposal until interval ends are as exact as is aimed at, or more would be dear.
 
@@ -11,7 +12,7 @@ What is not accepted goes to chains or NUTS.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -56,6 +57,13 @@ class Weighting:
         third of the latter, tables of two lists go to NUTS.
     each : int
         Effective draws for each unknown, which a fit of a covariance wants. Derived: with fewer it is singular.
+    part, parts : int
+        Effective draws for each unknown of each t of a mixture, and the most of these. Bank: with one t alone, and without
+        those at places with large weights, several answers and two lists go to chains or NUTS.
+    widened : float
+        How many times wider than its cluster each is, which ends where another begins. Bank: at 1, two lists go to NUTS.
+    gone_on : int
+        Where weights hold and ends are not yet exact enough, so many times more draws than are cheap. Chains cost more.
     far : tuple of float
         Distances from the mean along axes, in posterior sd, at which weights are looked at.
     missed : float
@@ -76,6 +84,10 @@ class Weighting:
     degrees: float = 0.5
     given: float = 1.5
     each: int = 2
+    part: int = 20
+    parts: int = 6
+    widened: float = 1.2
+    gone_on: int = 4
     far: tuple[float, ...] = (1.0, 2.0, 3.0, 4.5, 6.0, 9.0)
     missed: float = 50.0
     deep: float = 8.0
@@ -111,6 +123,8 @@ class Draws:
         Quantities that have interval ends which are judged.
     missed : float
         The largest weight along the axes, in units of the mean weight; 0 where nobody looked.
+    heavy : (k, u) array
+        Coordinates of places there whose weights are large.
     outside : float
         Share of the posterior, by draws of the prior, that is surely outside the box of the weighted draws of P.
     prob : float
@@ -125,6 +139,7 @@ class Draws:
     kept: int
     judged: np.ndarray
     missed: float = 0.0
+    heavy: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     outside: float = 0.0
     prob: float = 0.95
     weighting: Weighting = WEIGHTING
@@ -206,6 +221,10 @@ class Proposal:
         Of the effects given their scales.
     prior : FromPrior, optional
     weighting : Weighting
+    parts : pair of tuple of StudentT and (k,) array, optional
+        What stands for ``law``: one t for each cluster of the draws, and their shares.
+    heavy : tuple of (u,) arrays
+        Places with large weights, about which there is a t each.
     """
 
     target: Target
@@ -214,6 +233,8 @@ class Proposal:
     rest: StudentT | None = None
     prior: FromPrior | None = None
     weighting: Weighting = WEIGHTING
+    parts: tuple[tuple[StudentT, ...], np.ndarray] | None = None
+    heavy: tuple[np.ndarray, ...] = ()
 
     @classmethod
     def about(cls, target: Target, mode: tuple | None, watch: Any, weighting: Weighting = WEIGHTING) -> "Proposal":
@@ -236,8 +257,10 @@ class Proposal:
     def mixture(self) -> Mixture:
         """The distribution as a whole."""
         wider, wide = self.weighting.wider, self.weighting.wide
-        laws = [replace(self.law, root=times * self.law.root) for times in (1.0, *wider)]
-        mixture = Mixture(tuple(laws), np.append(1 - wide, np.full(len(wider), wide / len(wider))))
+        laws, shares = self.parts or ((self.law,), np.ones(1))
+        beside = [replace(self.law, root=times * self.law.root) for times in wider]
+        beside += [replace(self.law, centre=place, root=np.eye(place.size)) for place in self.heavy]
+        mixture = Mixture((*laws, *beside), np.append((1 - wide) * shares, np.full(len(beside), wide / len(beside))))
         about = mixture if self.rest is None else Beside(mixture, self.rest)
         if self.prior is None:
             return Mixture((about,), np.ones(1))
@@ -251,7 +274,10 @@ class Proposal:
         if law is None or worth < self.weighting.each * draws.u.shape[1]:
             return None
         rest = None if self.rest is None else self.rest.halves(draws.u[:, size:], weight)
-        return replace(self, law=law, rest=rest)
+        number = min(int(worth / (self.weighting.part * size)), self.weighting.parts)
+        parts = law.parts(draws.u[:, :size], weight, number, self.weighting.widened) if number > 1 else None
+        heavy = (*self.heavy, *draws.heavy[:, :size])
+        return replace(self, law=law, rest=rest, parts=parts, heavy=heavy)
 
     def draw(self, number: int, size: int, seen: PriorDraws | None, prob: float, rng, watch: Any) -> Draws:
         """Return weighted Draws, with what they miss.
@@ -278,24 +304,28 @@ class Proposal:
             log_ratio = np.where(lost, -np.inf, value + volume - log_proposal)
             weights = weigh(target.weighed_by(z, values), log_ratio)
         outside = 0.0 if seen is None else seen.outside(values.reshape(len(z), -1), weights.weight)
-        missed, judged = self._missed(z, weights), target.judged(z, values)
-        return Draws(z, u, values, weights, size, judged, missed, outside, prob, self.weighting)
+        (missed, heavy), judged = self._missed(z, weights), target.judged(z, values)
+        return Draws(z, u, values, weights, size, judged, missed, heavy, outside, prob, self.weighting)
 
     def _missed(self, z, weights):
-        """Return the largest weight along axes through the mean, in units of the mean weight, where that is cheap."""
+        """Return (the largest weight along axes through the mean in units of the mean weight, coordinates of large ones).
+
+        Nobody looks where there would be more places than draws.
+        """
         target, weight, far = self.target, weights.weight, np.array(self.weighting.far)
         centre = weight @ z
         axes = target.axes((weight[:, None] * (z - centre)).T @ (z - centre) + 1e-12 * np.eye(z.shape[1]))
         points = (centre + np.multiply.outer(far, np.concatenate([axes, -axes]))).reshape(-1, z.shape[1])
         if not 0 < len(points) <= len(z):
-            return 0.0
+            return 0.0, np.empty((0, z.shape[1]))
         with np.errstate(all="ignore"):
             u = self.frame.back(np.concatenate([centre[None], points]))
             places, volume = self.frame.placed(u)
             height = target.log_density(places)[0] + volume  # a density of what is nearly normal shows the mass
             log_ratio = height[1:] - self.mixture.log_density(u[1:]) - weights.log_evidence
-            log_ratio = log_ratio[height[1:] > height[0] - self.weighting.deep]
-        return float(np.exp(np.clip(np.nan_to_num(log_ratio, nan=-np.inf), -50.0, 50.0)).max(initial=0.0))
+            log_ratio = np.where(height[1:] > height[0] - self.weighting.deep, log_ratio, -np.inf)
+        ratio = np.exp(np.clip(np.nan_to_num(log_ratio, nan=-np.inf), -50.0, 50.0))
+        return float(ratio.max(initial=0.0)), u[1:][ratio > self.weighting.missed / 2]
 
 
 def weighted(
@@ -335,7 +365,7 @@ def weighted(
         draws = proposal.draw(number, size, seen, prob, rng, watch)
         if draws.rank > best.rank:
             best, source = draws, proposal
-    while len(best.z) < min(best.wanted, last := most if best.verdict.accepted else 2 * most):  # chains cost more still
+    while len(best.z) < min(best.wanted, last := most if best.verdict.accepted else weighting.gone_on * most):
         source = source.refitted(best) or source
         number = min(2 ** math.ceil(math.log2(max(best.wanted, needed))), last)
         more = source.draw(number, size, seen, prob, rng, watch)

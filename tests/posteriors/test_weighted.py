@@ -336,3 +336,21 @@ def test_draws_of_unknowns_are_draws_of_the_prior(prior):
         assert z.shape == (20_000, each.n_unknowns)
         p, q = each.to_simplex(z), each.sample(20_000, rng)
         assert min(ks_2samp(one, two).pvalue for one, two in zip(p.T, q.T, strict=True)) > 1e-4
+
+
+def test_clusters_of_draws_become_a_mixture():
+    """Two normals far apart: a t each, with their means, scales and shares; one cluster of a single point is none."""
+    rng = np.random.default_rng(1)
+    left = rng.random(20_000) < 0.3
+    draws = rng.standard_normal((20_000, 2)) * np.where(left, 1.0, 0.5)[:, None] + np.where(left, -6.0, 6.0)[:, None]
+    law = StudentT.fitted(draws, np.full(20_000, 1 / 20_000), 8.0)
+    laws, shares = law.parts(draws, np.full(20_000, 1 / 20_000), 2, 1.0)
+    first, second = (laws[k] for k in np.argsort([part.centre[0] for part in laws]))
+    np.testing.assert_allclose([first.centre, second.centre], [[-6, -6], [6, 6]], atol=0.05)
+    scales = [np.sqrt(np.diag(part.root @ part.root.T) / (1 - 2 / 8)) for part in (first, second)]
+    np.testing.assert_allclose(scales, [[1, 1], [0.5, 0.5]], rtol=0.05)
+    assert np.sort(shares) == pytest.approx([left.mean(), 1 - left.mean()])
+    density = np.exp(Mixture(laws, shares).log_density(draws))
+    assert 0.5 < (density > 1e-4).mean() and np.isfinite(density).all()
+    point = np.concatenate([draws, np.full((1, 2), 1e3)])
+    assert law.parts(point, np.full(len(point), 1 / len(point)), 3, 1.0) is None
