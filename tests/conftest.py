@@ -281,7 +281,6 @@ SAMPLED = {
     "mend/test_30_cells_with_draws.py::test_what_is_said_of_a_cell_is_what_is_said_of_its_collection": 2,
     "mend/test_30_cells_with_draws.py::test_cells_together_have_the_posteriors_of_cells_alone": 2,
     "mend/test_01_closed_formulas.py::test_a_saved_result_answers_as_the_fresh_one": 2,
-    "test_fit_cells.py::test_the_method_summary_serves_collections_of_any_size": 2,
     "regression/test_population.py::test_shares_by_draws_of_the_prior": 2,
     "posteriors/test_surrogate.py::test_mend_05_evidence_where_the_prior_weighs_little": 2,
     "test_list_experiments.py::test_a_tree_of_blocks_and_direct_questions_against_the_sum_over_all_tallies": 2,
