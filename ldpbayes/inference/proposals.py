@@ -54,7 +54,7 @@ class StudentT:
             return None
 
     def parts(
-        self, draws: np.ndarray, weight: np.ndarray, number: int, widened: float
+        self, draws: np.ndarray, weight: np.ndarray, number: int, widened: float, clustered: int
     ) -> "tuple[tuple[StudentT, ...], np.ndarray] | None":
         """Return one for each of some clusters of weighted draws, and their shares; None where a cluster spans too little.
 
@@ -67,16 +67,19 @@ class StudentT:
             Of the clusters.
         widened : float
             How many times wider each is than its cluster.
+        clustered : int
+            Draws that the places of the clusters come from, at most.
 
         References
         ----------
         Cappé, Douc, Guillin, Marin, Robert (2008), Statistics and Computing 18, on mixtures fitted to weighted draws.
         """
-        from scipy.cluster.vq import kmeans2  # loads slowly
+        from scipy.cluster.vq import kmeans2, vq  # load slowly
 
         x, rng = (draws - self.centre) @ self._inverse.T, np.random.default_rng(0)
-        centres, _ = kmeans2(x[rng.choice(len(x), len(x), p=weight)], number, minit="++", seed=rng)
-        nearest = ((x[:, None, :] - centres) ** 2).sum(axis=2).argmin(axis=1)
+        some = rng.choice(len(x), min(len(x), clustered), p=weight)
+        centres, _ = kmeans2(x[some], number, minit="++", seed=rng)
+        nearest, _ = vq(x, centres)
         shares = np.bincount(nearest, weight, number)
         if not (shares**2 > self.size * np.bincount(nearest, weight**2, number)).all():  # no more draws than axes
             return None

@@ -275,7 +275,11 @@ class Proposal:
             return None
         rest = None if self.rest is None else self.rest.halves(draws.u[:, size:], weight)
         number = min(int(worth / (self.weighting.part * size)), self.weighting.parts)
-        parts = law.parts(draws.u[:, :size], weight, number, self.weighting.widened) if number > 1 else None
+        parts = (
+            law.parts(draws.u[:, :size], weight, number, self.weighting.widened, self.weighting.least)
+            if number > 1
+            else None
+        )
         heavy = (*self.heavy, *draws.heavy[:, :size])
         return replace(self, law=law, rest=rest, parts=parts, heavy=heavy)
 

@@ -344,7 +344,7 @@ def test_clusters_of_draws_become_a_mixture():
     left = rng.random(20_000) < 0.3
     draws = rng.standard_normal((20_000, 2)) * np.where(left, 1.0, 0.5)[:, None] + np.where(left, -6.0, 6.0)[:, None]
     law = StudentT.fitted(draws, np.full(20_000, 1 / 20_000), 8.0)
-    laws, shares = law.parts(draws, np.full(20_000, 1 / 20_000), 2, 1.0)
+    laws, shares = law.parts(draws, np.full(20_000, 1 / 20_000), 2, 1.0, 4096)
     first, second = (laws[k] for k in np.argsort([part.centre[0] for part in laws]))
     np.testing.assert_allclose([first.centre, second.centre], [[-6, -6], [6, 6]], atol=0.05)
     scales = [np.sqrt(np.diag(part.root @ part.root.T) / (1 - 2 / 8)) for part in (first, second)]
@@ -353,4 +353,4 @@ def test_clusters_of_draws_become_a_mixture():
     density = np.exp(Mixture(laws, shares).log_density(draws))
     assert 0.5 < (density > 1e-4).mean() and np.isfinite(density).all()
     point = np.concatenate([draws, np.full((1, 2), 1e3)])
-    assert law.parts(point, np.full(len(point), 1 / len(point)), 3, 1.0) is None
+    assert law.parts(point, np.full(len(point), 1 / len(point)), 3, 1.0, 10**6) is None
