@@ -166,6 +166,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         ),
         "separator": _option(str, "What separates the levels in the labels of the cells."),
         "reference": _option(_TEXT, "The category that coefficients are log odds against; the first by default."),
+        "link": _option(str, "Of two categories: logit, probit, cloglog or cauchit."),
         "missing": _option(str, "Rows without a covariate or a report: refuse or drop."),
         "quantiles": _option(str, "Levels of the quantiles."),
         "target": _option(str, "distribution: the population; frequency: these very records."),

@@ -7,7 +7,7 @@ from ldpbayes.errors import ArgumentError
 
 #: How the regression is computed.
 MODEL = options.Group(
-    reference=None, prior=None, method="auto", missing="refuse", ci_prob=0.95, draws=1000, random_seed=None
+    reference=None, prior=None, link="logit", method="auto", missing="refuse", ci_prob=0.95, draws=1000, random_seed=None
 )
 
 

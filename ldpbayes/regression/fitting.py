@@ -21,10 +21,12 @@ from ldpbayes.inference.verdict import ACCEPTED, LIMITS, refused
 from ldpbayes.inference.weighted import weighted
 from ldpbayes.posteriors.outcome import Outcome
 from ldpbayes.posteriors.watch import Watch
+from ldpbayes.priors.links import LINKS, logits_of, scale_of
 from ldpbayes.priors.regression import BETWEEN, INTERCEPT, SCALE, Effects, Monotone, Regression, moments_of, walk_root
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.designs import ListExperiment
 from ldpbayes.regression import denying, lists, maximum
+from ldpbayes.regression.beside import Beside
 from ldpbayes.regression.design import MAX_COLUMNS, Design, arrays
 from ldpbayes.regression.formula import Formula
 from ldpbayes.regression.reports import Asked, Reports, read_reports, reports_of_cells
@@ -71,6 +73,7 @@ class Settings(TypedDict, total=False):
     progressbar: bool
     missing: str
     deniers: str | Mapping[str, Any] | None
+    link: str
 
 
 Protocols = AbstractProtocol | Mapping[Any, AbstractProtocol] | ListExperiment | None
@@ -121,6 +124,7 @@ def regress(
     progressbar: bool = False,
     missing: str = "refuse",
     deniers: str | Mapping[str, Any] | None = None,
+    link: str = "logit",
 ) -> "Result | maximum.Maximum":
     """Regress a private answer on covariates: multinomial logit, seen through any protocol.
 
@@ -168,6 +172,10 @@ def regress(
         The formula of the share δ who deny, such as "age": logit δ is linear in its terms, "1" is one number. A mapping also
         has ``of``, ``say`` and ``channel``, as ``Collection.with_deniers`` takes them; channels of a table are the values of
         ``design``. Cells whose respondents may deny have one δ unless a formula is given.
+    link : {"logit", "probit", "cloglog", "cauchit"}
+        Of two categories: what is linear in the terms. The complementary log-log is that of the category which is not the
+        reference. Scales of ``prior`` are log odds with every link: of columns where both shares are ½, of the intercept
+        at any share.
 
     Returns
     -------
@@ -204,6 +212,7 @@ def regress(
         exclude=(),
     )
     checks.choice(missing, "missing", ("refuse", "drop"))
+    checks.choice(link, "link", ("logit", *LINKS))
     if method == "mle" and prior is not None:
         raise ArgumentError("prior must be left out with method='mle', which has none.")
     parsed = Formula.parse(formula)
@@ -218,7 +227,7 @@ def regress(
         raise ArgumentError("deniers must be left out of a list; ListExperiment takes them as shares, ceiling and floor.")
     if of_denial is not None:
         reports = denying.apart(reports, where)
-    model = Model.of(columns, reports, checks.column(reference, "reference"), prior, beside, experiment)
+    model = Model.of(columns, reports, checks.column(reference, "reference"), prior, beside, experiment, link)
     if left_out:
         warn(left_out, DiagnosticWarning)
     facts = {"dropped": reports.dropped} if reports.dropped else {}
@@ -232,6 +241,7 @@ def regress(
     with OneThread():
         tree = _posterior(model, request, Watch(progressbar))
     given = stated | {"report": report, "categories": labels, "prior": prior, "missing": missing, "deniers": deniers}
+    given |= {"link": None if link == "logit" else link}
     given |= {} if protocol is None else {"protocol": _protocols(reports.pooled)}
     settings = json.loads(tree.attrs["settings"]) | {name: value for name, value in given.items() if value is not None}
     tree.attrs["settings"] = json.dumps(settings, sort_keys=True, default=lambda value: np.asarray(value).tolist())
@@ -268,6 +278,7 @@ class Model:
         prior: Any,
         beside: Design | None = None,
         experiment: ListExperiment | None = None,
+        link: str = "logit",
     ) -> "Model":
         """Return the model of a design and its reports.
 
@@ -281,21 +292,24 @@ class Model:
             Of the share who deny.
         experiment : ListExperiment, optional
             Where the reports are those of a list, and the answer is its trait.
+        link : str
         """
         of_denial = np.ones((0, 0)) if beside is None else beside.columns.common[design.split(beside)]
         (first, cell), pooled, groups = design.cells, reports.pooled, design.columns.groups
-        columns, labels, more = design.columns.common[first], pooled.categories, {}
+        columns, labels, more = design.columns.common[first], pooled.categories, {"link": link}
         kind: type[Regression] = Regression
         if experiment is not None:
             kind, labels = lists.Listed, experiment.traits
-            more = {"items": experiment.sizes, "other_design": columns, "other_terms": design.terms}
+            more |= {"items": experiment.sizes, "other_design": columns, "other_terms": design.terms}
         elif beside is not None:
             kind, labels, places = denying.Denied, pooled.answers, tuple(x for x in pooled.owners if x is not None)
-            more = {"denied": places, "other_design": of_denial, "other_terms": beside.terms}
+            more |= {"denied": places, "other_design": of_denial, "other_terms": beside.terms}
         label = labels[0] if reference is None else reference
         if label not in labels:
             raise ArgumentError(f"reference must be one of the categories ({listed(labels)}), got {shown(label)}.")
-        scale, between = _scales(prior, design)
+        if link != "logit" and len(labels) != 2:
+            raise ArgumentError(f"link must be logit for {len(labels)} categories: {scale_of(link)} is of two.")
+        scale, between = _scales(prior, design, LINKS[link].unit if link in LINKS else 1.0)
         people = np.bincount(cell, reports.count, len(first))
         regression = kind(
             columns,
@@ -318,7 +332,7 @@ class Model:
     @property
     def linearized(self) -> bool:
         """Whether the draws get the linearized covariance of the coefficients: of samples, without effects of groups."""
-        return self.reports.weighted and not self.design.columns.groups and self.target.kernel is not None
+        return self.reports.weighted and not self.design.columns.groups and not isinstance(self.prior, Beside)
 
     # ---- what a result asks of its data ------------------------------------------------------------------------------
     #: Dimensions of P.
@@ -469,18 +483,19 @@ def _monotone(group, first, people, scale):
     return Monotone(group.name, group.levels, group.matrix(first), root, scale / unit)
 
 
-def _scales(prior, design):
-    """Return (scales of the terms, scale of the effects of each factor and over ordered levels)."""
+def _scales(prior, design, unit):
+    """Return (scales of the terms, those of the effects of each factor and over ordered levels, in units of the link)."""
     scales = np.full(len(design.terms), SCALE)
     if "Intercept" in design.terms:
         scales[design.terms.index("Intercept")] = INTERCEPT
     between = {group.name: SCALE if group.kind == "mo" else BETWEEN for group in design.columns.groups}
     if prior is None:
-        return scales, between
+        return scales, {name: unit * scale for name, scale in between.items()}
     if not isinstance(prior, Mapping):
         scale = checks.positive(prior, "prior")
         between |= {group.name: scale for group in design.columns.groups if group.kind == "mo"}
-        return np.where(np.array(design.terms) == "Intercept", scales, scale), between
+        scales = np.where(np.array(design.terms) == "Intercept", scales, scale)
+        return scales, {name: unit * scale for name, scale in between.items()}
     for name, value in prior.items():
         value = checks.positive(value, f"prior of {name}")
         short = [effect for effect in between if effect == name or effect.replace("1|", "") == name]
@@ -489,14 +504,14 @@ def _scales(prior, design):
             raise ArgumentError(f"prior must name terms ({listed([*design.terms, *between])}), got {shown(name)}.")
         scales[chosen] = value
         between |= dict.fromkeys(short, value)
-    return scales, between
+    return scales, {name: unit * scale for name, scale in between.items()}
 
 
 # ---- maximum likelihood --------------------------------------------------------------------------------------------------
 def _maximum(model, ci_prob):
     """Return the Maximum of a model."""
     prior, reports = model.prior, model.reports
-    if model.target.kernel is None:
+    if isinstance(prior, Beside):
         raise InfeasibleError(
             "Maximum likelihood has no standard errors where nobody or all may deny, or have a trait; take the posterior."
         )
@@ -535,6 +550,7 @@ def _maximum(model, ci_prob):
         "terms": terms,
         "categories": labels,
         "reference": labels[prior.reference],
+        "link": prior.link,
         "log_likelihood": value,
         "deviance": deviance,
         "n_parameters": free,
@@ -722,6 +738,7 @@ def _tree(model, sample, request, facts):
         "regression": model.design.describe(),
         "formula": model.design.text,
         "reference": prior.categories[prior.reference],
+        "link": prior.link,
         "weighted": int(reports.weighted),
     }
     summary = diagnostics.summarize(
@@ -832,5 +849,8 @@ def _scaled(prior, z, ci_prob):
     log_prior = -0.5 * (z[:, prior.spans[""]] ** 2).sum(axis=1)
     for batch in prior.varying:
         log_prior -= 0.5 * (np.exp(np.minimum(z[:, batch.place], 300.0)) / batch.scale) ** 2
-    values = prior.coefficients(z) * prior.spread[:, None]
+    values = prior.coefficients(z)
+    if prior.linked is not None and prior.intercept is not None:  # by the log odds of its share: a link may stretch it far
+        values[:, prior.intercept] = logits_of(values[:, prior.intercept], prior.link, prior.reference) * prior.unit
+    values *= prior.spread[:, None] / prior.unit
     return Scaled.of_draws(values, log_prior, shares=False, floor=FLOOR_ODDS, ci_prob=ci_prob)
