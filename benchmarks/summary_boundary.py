@@ -15,7 +15,7 @@ import numpy as np
 
 from ldpbayes.collections import Tally
 from ldpbayes.likelihoods import Summary
-from ldpbayes.posteriors import expanded
+from ldpbayes.methods import expanded
 from ldpbayes.protocols import LocalHashing, SubsetSelection, UnaryEncoding
 
 PROTOCOLS = {"oue": UnaryEncoding.optimized, "olh": LocalHashing, "subset": SubsetSelection}

@@ -67,7 +67,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes.posteriors.base import AbstractPosterior, Outcome, Plan
+from ldpbayes.methods.base import AbstractPosterior, Outcome, Plan
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def copy(tmp_path_factory):
     files = {
         "protocols/toy.py": PROTOCOL,
         "priors/toy.py": f'"""A logistic-normal prior."""\n\n{header}{prior[start:stop].rstrip()}\n{PRIOR_NAMED}',
-        "posteriors/toy.py": ENGINE,
+        "methods/toy.py": ENGINE,
         "sources/toy.py": READER,
         "pages/renderers/toy.py": RENDERER,
     }

@@ -86,7 +86,7 @@ def _population(stated):
 def _doubted(collection, belief, doubts):
     """Return (collection, prior) with those who deny or ignore the device, and print what the design says of their share."""
     from ldpbayes.collections.noncompliance import deniers_stated
-    from ldpbayes.posteriors.problem import scaled
+    from ldpbayes.methods.problem import scaled
     from ldpbayes.priors import DEFAULT, Compliance, Denial
 
     if doubts["noncompliance"]:

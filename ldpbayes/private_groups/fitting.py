@@ -14,7 +14,7 @@ from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.nested import Cores
 from ldpbayes.inference.scaling import Scaled
 from ldpbayes.inference.verdict import ACCEPTED
-from ldpbayes.posteriors.base import seed
+from ldpbayes.methods.base import seed
 from ldpbayes.private_groups.binning import Bins, default_bins, normal_score_bins
 from ldpbayes.private_groups.checking import Check, check_shares
 from ldpbayes.private_groups.measure import Atoms, Measure

@@ -19,8 +19,8 @@ from ldpbayes.inference.scaling import Scaled
 from ldpbayes.inference.structure import roots
 from ldpbayes.inference.verdict import ACCEPTED, LIMITS, refused
 from ldpbayes.inference.weighted import weighted
-from ldpbayes.posteriors.outcome import Outcome
-from ldpbayes.posteriors.watch import Watch
+from ldpbayes.methods.outcome import Outcome
+from ldpbayes.methods.watch import Watch
 from ldpbayes.priors.regression import BETWEEN, INTERCEPT, SCALE, Effects, Monotone, Regression, moments_of, walk_root
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.designs import ListExperiment

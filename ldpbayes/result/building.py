@@ -11,7 +11,7 @@ from ldpbayes.collections.data import mechanisms
 from ldpbayes.errors import ArgumentError
 from ldpbayes.inference.diagnostics import Statistics
 from ldpbayes.inference.ends import LEVELS
-from ldpbayes.posteriors.answer import Answer
+from ldpbayes.methods.answer import Answer
 from ldpbayes.result.facts import DETAILS, state
 from ldpbayes.result.frame import Result
 from ldpbayes.result.summary import write_summary

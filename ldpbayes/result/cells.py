@@ -17,7 +17,7 @@ from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.inference.diagnostics import Diagnostics, entries_of, summarize
 from ldpbayes.inference.diagnostics import of_cells as of_cells_together
 from ldpbayes.inference.ends import numerical_error
-from ldpbayes.posteriors.answer import Answer
+from ldpbayes.methods.answer import Answer
 from ldpbayes.result.building import build
 from ldpbayes.result.constants import MAX_COVARIANCES
 from ldpbayes.result.facts import DETAILS, facts_of, state

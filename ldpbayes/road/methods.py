@@ -7,17 +7,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ldpbayes import checks, posteriors
+from ldpbayes import checks, methods
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal
-from ldpbayes.posteriors.nuts import JOINT
+from ldpbayes.methods.base import AbstractPosterior, Plan, Refusal
+from ldpbayes.methods.nuts import JOINT
 from ldpbayes.presenting import AbstractResult
 
-for _module in pkgutil.iter_modules(posteriors.__path__):
+for _module in pkgutil.iter_modules(methods.__path__):
     if not _module.name.startswith("_"):  # modules with an underscore load compilers
-        importlib.import_module(f"{posteriors.__name__}.{_module.name}")
+        importlib.import_module(f"{methods.__name__}.{_module.name}")
 
-#: Posterior methods by name, in the order in which ``auto`` considers them: every subclass in a file of posteriors/.
+#: Posterior methods by name, in the order in which ``auto`` considers them: every subclass in a file of methods/.
 METHODS = {
     cls.name: cls
     for cls in sorted(

@@ -14,16 +14,16 @@ from ldpbayes.collections import Cells, Collection
 from ldpbayes.errors import CellsError, ConvergenceError, InfeasibleError, LDPBayesWarning, listed
 from ldpbayes.inference.diagnostics import of_cells
 from ldpbayes.inference.handover import hand_over
-from ldpbayes.posteriors.answer import Answer
-from ldpbayes.posteriors.base import AbstractPosterior
-from ldpbayes.posteriors.conjugate import fit_shared
-from ldpbayes.posteriors.exact import fit_alone
-from ldpbayes.posteriors.expansion import refuse_doubtful_cells
-from ldpbayes.posteriors.many import NEITHER, Cost, refuse_long
-from ldpbayes.posteriors.nodes import Placement
-from ldpbayes.posteriors.nuts import JOINT
-from ldpbayes.posteriors.problem import Joint, Problem, over_all, prior_of_cells, scaled
-from ldpbayes.posteriors.watch import Watch
+from ldpbayes.methods.answer import Answer
+from ldpbayes.methods.base import AbstractPosterior
+from ldpbayes.methods.conjugate import fit_shared
+from ldpbayes.methods.exact import fit_alone
+from ldpbayes.methods.expansion import refuse_doubtful_cells
+from ldpbayes.methods.many import NEITHER, Cost, refuse_long
+from ldpbayes.methods.nodes import Placement
+from ldpbayes.methods.nuts import JOINT
+from ldpbayes.methods.problem import Joint, Problem, over_all, prior_of_cells, scaled
+from ldpbayes.methods.watch import Watch
 from ldpbayes.priors import AbstractPrior
 from ldpbayes.result.beside import cells_left_out, leave_out
 from ldpbayes.result.building import of_answer

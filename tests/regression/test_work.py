@@ -1,7 +1,7 @@
 """What a regression costs: weights that cannot be mended hand over, chains announce themselves, matrices take one thread.
 
 The kind: work that grew by chance of the draw. Siblings searched: `weighted` also serves effects of cells
-(posteriors/weighted.py), and the compiled gradient hierarchical priors and the smoothing of private groups.
+(methods/weighted.py), and the compiled gradient hierarchical priors and the smoothing of private groups.
 """
 
 import functools
@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import ldpbayes as lb
 from ldpbayes.errors import LDPBayesWarning
 from ldpbayes.inference import effects
-from ldpbayes.posteriors.watch import Watch
+from ldpbayes.methods.watch import Watch
 from ldpbayes.protocols import designs
 from ldpbayes.regression import fitting
 from ldpbayes.regression.target import Target
