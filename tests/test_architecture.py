@@ -381,7 +381,7 @@ def test_models_do_not_import_ldpbayes():
 #: Families whose concrete members nobody else asks for: a capability is a method that returns the object or None.
 CAPABLE = ("protocols", "likelihoods", "priors", "methods", "repeated")
 #: Containers of data and outcomes, which a function takes beside each other: what these are may be asked.
-DOOR = {"Summary", "Integers", "Bytes", "Lists", "Answer"}
+DOOR = {"Summary", "Integers", "Bytes", "ListColumn", "Answer"}
 #: Converters, constructors that check their arguments, and a prior beside a word.
 MAY_ASK = {
     ("protocols.combine", "Channel"),  # as_channel returns a Channel as it is

@@ -67,7 +67,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes.methods.base import AbstractPosterior, Outcome, Plan
+from ldpbayes.methods.base import AbstractPosterior, Outcome, Preparation
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Toy(AbstractPosterior):
     needs: ClassVar[tuple[str, ...]] = ("rows",)
 
     def prepare(self, problem):
-        return Plan("Draws from the prior, weighted.", 1.0, problem)
+        return Preparation("Draws from the prior, weighted.", 1.0, problem)
 
     def run(self, plan, rng, watch):
         problem = plan.state

@@ -15,7 +15,7 @@ KEYS = (
     *("noncompliance.", "noncompliance_prior", "deniers.", "deniers_prior"),
 )
 #: How the posterior is computed.
-POSTERIOR = options.Group(prior="default", method="auto", exclude=None, ci_prob=0.95, draws=None, random_seed=None)
+POSTERIOR = options.OptionGroup(prior="default", method="auto", exclude=None, ci_prob=0.95, draws=None, random_seed=None)
 
 
 def command(
@@ -24,7 +24,7 @@ def command(
     assignments=None,
     *,
     posterior=POSTERIOR,
-    table: options.Table,
+    table: options.TableOptions,
     outputs: options.Outputs,
 ):
     """Infer the distribution P and the users' own frequencies F from a collection.

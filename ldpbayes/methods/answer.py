@@ -15,7 +15,7 @@ from ldpbayes.methods.watch import Watch
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class MethodAnswer:
     """A finished run.
 
     Attributes

@@ -11,10 +11,10 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.methods import frequency
-from ldpbayes.methods.answer import Answer
+from ldpbayes.methods.answer import MethodAnswer
 from ldpbayes.methods.constants import MAX_DRAWN
 from ldpbayes.methods.outcome import Outcome
-from ldpbayes.methods.plan import Pace, Plan, Refusal
+from ldpbayes.methods.plan import Pace, Preparation, Refusal
 from ldpbayes.methods.problem import Problem, problem_of
 from ldpbayes.methods.watch import Watch
 
@@ -65,14 +65,14 @@ class AbstractPosterior(abc.ABC):
             raise ArgumentError("draws must be an integer >= 2 with one chain, got 1.")
 
     @abc.abstractmethod
-    def prepare(self, problem: Problem) -> Plan | Refusal:
-        """Return the Plan, with the work that run() goes on from, or the Refusal; loads nothing heavy.
+    def prepare(self, problem: Problem) -> Preparation | Refusal:
+        """Return the Preparation, with the work that run() goes on from, or the Refusal; loads nothing heavy.
 
         An InfeasibleError that it raises counts as a Refusal with that sentence.
         """
 
     @abc.abstractmethod
-    def run(self, plan: Plan, rng: np.random.Generator, watch: Watch) -> Outcome:
+    def run(self, plan: Preparation, rng: np.random.Generator, watch: Watch) -> Outcome:
         """Return the Outcome of a plan that prepare() made.
 
         Raises
@@ -82,7 +82,7 @@ class AbstractPosterior(abc.ABC):
         """
 
     @final
-    def plan(self, problem: Problem) -> Plan | Refusal:
+    def plan(self, problem: Problem) -> Preparation | Refusal:
         """Return prepare(problem), after the needs of the engine are checked."""
         numbers = math.prod(problem.prior.shape)
         drawn = self.draws * self.chains * numbers
@@ -104,7 +104,7 @@ class AbstractPosterior(abc.ABC):
             return Refusal(str(err))
         return replace(plan, seconds=self._seconds(plan, problem)) if plan.feasible else plan
 
-    def _seconds(self, plan: Plan, problem: Problem) -> float:
+    def _seconds(self, plan: Preparation, problem: Problem) -> float:
         """Return the predicted seconds of a whole fit: the engine's, of draws of F, and of what is said beside them."""
         if not problem.alone:
             return math.nan
@@ -124,13 +124,15 @@ class AbstractPosterior(abc.ABC):
         return {name: x if isinstance(x, (str, int, float)) else repr(x) for name, x in changed.items()}
 
     @final
-    def feasibility(self, collection, prior) -> Plan | Refusal:
+    def feasibility(self, collection, prior) -> Preparation | Refusal:
         """Return whether the method applies (``.feasible``), why, and the seconds that it would take."""
         return self.plan(problem_of(collection, prior))
 
     @final
-    def answer(self, problem: Problem, plan: Plan | Refusal, random_seed: int, ci_prob: float, progressbar=False) -> Answer:
-        """Run a plan and return its Answer, trusted or not; a Refusal becomes an InfeasibleError."""
+    def answer(
+        self, problem: Problem, plan: Preparation | Refusal, random_seed: int, ci_prob: float, progressbar=False
+    ) -> MethodAnswer:
+        """Run a plan and return its MethodAnswer, trusted or not; a Refusal becomes an InfeasibleError."""
         if not plan.feasible:
             raise InfeasibleError(plan.reason)
         rng, watch = np.random.default_rng(random_seed), Watch(progressbar)
@@ -139,7 +141,7 @@ class AbstractPosterior(abc.ABC):
         if problem.alone:
             outcome = problem.stating(outcome)
         asked = {"random_seed": random_seed, "ci_prob": ci_prob}
-        return Answer(self, problem, outcome, rng, watch, asked, plan.reason)
+        return MethodAnswer(self, problem, outcome, rng, watch, asked, plan.reason)
 
 
 def seed(random_seed) -> int:

@@ -18,21 +18,21 @@ from ldpbayes.inference.importance import resample
 from ldpbayes.inference.scaling import POWERS
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.methods import expanded
-from ldpbayes.methods.answer import Answer
+from ldpbayes.methods.answer import MethodAnswer
 from ldpbayes.methods.constants import CLOSE, COVARIANCES, LONGEST, STEPS
 from ldpbayes.methods.expansion import refuse_doubtful_cells
 from ldpbayes.methods.frequency import frequency_moments, mixed_frequency_moments, tallies_given
 from ldpbayes.methods.nodes import Nodes, Placement
 from ldpbayes.methods.outcome import Outcome
-from ldpbayes.methods.plan import Plan, Refusal
+from ldpbayes.methods.plan import Preparation, Refusal
 from ldpbayes.methods.problem import Problem
 from ldpbayes.methods.servers import server_of, servers_of
 from ldpbayes.methods.watch import Watch
 from ldpbayes.priors import Dirichlet
 
 
-def plan_of(method: Any, problem: Any, kinds: tuple) -> Plan | Refusal:
-    """Return the Plan of a method by the first kind of server that applies, or the Refusal."""
+def plan_of(method: Any, problem: Any, kinds: tuple) -> Preparation | Refusal:
+    """Return the Preparation of a method by the first kind of server that applies, or the Refusal."""
     if problem.mixing is None:
         return Refusal(
             f"The method {method.name} needs a Dirichlet prior, or one that mixes conjugate priors, such as learnt; this "
@@ -41,10 +41,10 @@ def plan_of(method: Any, problem: Any, kinds: tuple) -> Plan | Refusal:
     kind, work, reason = server_of(problem, method.draws * method.chains, method.placement, kinds)
     if not problem.mixing.single:
         reason = f"The prior mixes conjugate priors. {reason}"
-    return Plan(reason, work, (problem, kind))
+    return Preparation(reason, work, (problem, kind))
 
 
-def run(method: Any, plan: Plan, rng: np.random.Generator, watch: Watch) -> Outcome:
+def run(method: Any, plan: Preparation, rng: np.random.Generator, watch: Watch) -> Outcome:
     """Return the Outcome of a plan: ∫ p(P | Y, z) p(z | Y) dz over the coordinates z of what the prior mixes."""
     problem, kind = plan.state
     server, mixing = kind([problem]), problem.mixing
@@ -71,8 +71,8 @@ def run(method: Any, plan: Plan, rng: np.random.Generator, watch: Watch) -> Outc
 
 def fit_shared(
     methods: Mapping[str, Any], cells: Any, prior: Any, settings: Mapping[str, Any]
-) -> tuple[list[Answer], dict[str, Any]]:
-    """Return (an Answer for every cell, attrs about the hyperparameter that they share).
+) -> tuple[list[MethodAnswer], dict[str, Any]]:
+    """Return (a MethodAnswer for every cell, attrs about the hyperparameter that they share).
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def fit_shared(
     for problem, sample, rng in zip(problems, samples, rngs, strict=True):
         stated = {name: value for name, value in sample.facts.items() if name in ("k_hat", "frequency_draws")}
         sample = replace(sample, facts=stated | {"prior_weight": facts["prior_weight"]})
-        answers.append(Answer(method, problem, sample, rng, watch, asked))
+        answers.append(MethodAnswer(method, problem, sample, rng, watch, asked))
     return answers, facts
 
 

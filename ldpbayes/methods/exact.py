@@ -11,13 +11,13 @@ from ldpbayes import checks
 from ldpbayes.errors import ConvergenceError, InfeasibleError
 from ldpbayes.inference.ends import tails
 from ldpbayes.methods import conjugate
-from ldpbayes.methods.answer import Answer
+from ldpbayes.methods.answer import MethodAnswer
 from ldpbayes.methods.base import AbstractPosterior
 from ldpbayes.methods.conjugate import entries_of, inverted, nodes_of, sampled
 from ldpbayes.methods.nodes import Placement, checked_placement
 from ldpbayes.methods.plan import Pace
 from ldpbayes.methods.problem import Problem, scaled
-from ldpbayes.methods.servers import EXACT, Separable, blocks
+from ldpbayes.methods.servers import EXACT, SeparableServer, blocks
 from ldpbayes.methods.watch import Watch
 from ldpbayes.priors import as_prior
 
@@ -43,7 +43,7 @@ class ExactMoments:
     """
 
     def __init__(self, rows, prior):
-        self._server = Separable([Problem(rows, prior, rows.n_reports, prior.n_categories, None)])
+        self._server = SeparableServer([Problem(rows, prior, rows.n_reports, prior.n_categories, None)])
         self._nodes = nodes_of(prior.nodes(), [self._server], Placement())[0]
         self.weights = self._nodes.weights
         self.engines = [self._server.engine(given) for given in self._nodes.priors]
@@ -160,7 +160,7 @@ class Exact(AbstractPosterior):
 
 def fit_alone(
     cells: Any, prior: Any, sizes: Mapping[str, Any], seeds: list[int], settings: Mapping[str, Any]
-) -> list[Answer]:
+) -> list[MethodAnswer]:
     """Return the Answers of cells whose posteriors are all exact, in one computation; none where that of some cell is not.
 
     Parameters
@@ -184,8 +184,10 @@ def fit_alone(
         plans = [method.prepare(problem) for problem in problems]
     except InfeasibleError:
         return []
-    servers = list(blocks(Separable, problems, range(len(problems))))
+    servers = list(blocks(SeparableServer, problems, range(len(problems))))
     samples, _ = sampled(nodes_of(prior.nodes(), servers, method.placement)[0], servers, method, rngs, None, watch)
     asked = [{"random_seed": seed, "ci_prob": settings["ci_prob"]} for seed in seeds]
     several = zip(problems, samples, rngs, asked, plans, strict=True)
-    return [Answer(method, problem, sample, rng, watch, one, plan.reason) for problem, sample, rng, one, plan in several]
+    return [
+        MethodAnswer(method, problem, sample, rng, watch, one, plan.reason) for problem, sample, rng, one, plan in several
+    ]

@@ -102,7 +102,7 @@ def _bent(offset, curvature, skew):
     return np.where(skew > 0, bent, -0.5 * curvature * offset**2)
 
 
-class Proposal(TiltedFactors):
+class TiltedProposal(TiltedFactors):
     """The surrogate's factors, tilted so that their sum is 1 on average, before they are conditioned on it.
 
     Parameters
@@ -199,7 +199,7 @@ class Expansion:
 
 
 def expand(rows, alpha, rounds=None, *, watch=None, start=None):
-    """Return (Proposal, rounds): the surrogate posterior, expanded at its own mean until that settles.
+    """Return (TiltedProposal, rounds): the surrogate posterior, expanded at its own mean until that settles.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def expand(rows, alpha, rounds=None, *, watch=None, start=None):
     tilt = None
     every = range(1, (rounds or limits.rounds) + 1)
     for made in every if watch is None else watch.track(every, "Expansions of the likelihood"):
-        engine = Proposal(expanded(rows, alpha, mean), tilt)
+        engine = TiltedProposal(expanded(rows, alpha, mean), tilt)
         tilt = engine.tilt
         before, (mean, variance) = mean, engine.saddle_moments()
         if made > 1 and ((mean - before) ** 2 / variance).sum() < limits.settled**2:
@@ -295,7 +295,7 @@ def proposals(engine, size, rng):
 
     Parameters
     ----------
-    engine : Proposal
+    engine : TiltedProposal
     size : int
     rng : numpy.random.Generator
     """

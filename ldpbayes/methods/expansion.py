@@ -54,7 +54,7 @@ ERRORS = Errors()
 
 
 @dataclass(frozen=True, eq=False)
-class Accuracy:
+class ExpansionAccuracy:
     """How far the posterior of a summary is from that of its reports, as far as the summary can tell.
 
     Attributes
@@ -107,11 +107,11 @@ class Accuracy:
 
 def proposal_of(summary, alpha):
     """Return the Proposal of a summary under Dirichlet(α): Π_x g^{α_x − 1} exp(b_x g − D_x g²/2), conditioned on Σ g = 1."""
-    return expanded.Proposal(expanded.ExpandedFactors(alpha, summary.linear, summary.tangent_curvature))
+    return expanded.TiltedProposal(expanded.ExpandedFactors(alpha, summary.linear, summary.tangent_curvature))
 
 
 def accuracy(summary, mean, variance, spread):
-    """Return the Accuracy of a summary whose posterior has these moments.
+    """Return the ExpansionAccuracy of a summary whose posterior has these moments.
 
     With a sample: S times the part of E[∇ℓ] over the posterior that the expansion misses is the error of the mean, to first
     order, where S = diag(v) − v vᵀ/Σv. The missing part is of third order in p − p₀. Without one: a bound.
@@ -145,7 +145,7 @@ def accuracy(summary, mean, variance, spread):
     gap = math.sqrt(max(seen**2 - noise, 0.0))
     error = max(error, pairs)
     # To first order what widens a category's factor by a share adds as much to the log of its mass.
-    return Accuracy(distance, error, by, gap, pairs, mean.size * error)
+    return ExpansionAccuracy(distance, error, by, gap, pairs, mean.size * error)
 
 
 def _crowded(summary):
@@ -168,7 +168,7 @@ def _off_by_pairs(missed, spread):
 
 
 def trusted(summary, alpha=None):
-    """Return the Accuracy of a summary under Dirichlet(α); Jeffreys' prior stands for priors that are no Dirichlet."""
+    """Return the accuracy of a summary under Dirichlet(α); Jeffreys' prior stands for priors that are no Dirichlet."""
     proposal = proposal_of(summary, np.full(summary.n_categories, 0.5) if alpha is None else alpha)
     return accuracy(summary, *proposal.saddle_moments(), proposal.factor_variance)
 
@@ -192,7 +192,7 @@ def refuse_doubtful(labels, summaries, accuracies):
     labels : sequence of str
         Of the cells.
     summaries : sequence of Summary
-    accuracies : sequence of Accuracy
+    accuracies : sequence of ExpansionAccuracy
     """
     doubtful = [x for x in zip(labels, summaries, accuracies, strict=True) if x[2].problem]
     if doubtful:
@@ -223,7 +223,7 @@ def at_mean(rows, alpha=None):
 
 
 def of_rows(rows, alpha):
-    """Return (Summary, Accuracy) of reports that were kept: expanded at the posterior mean, over the posterior's spread.
+    """Return (Summary, its accuracy) of reports that were kept: expanded at the posterior mean, over the posterior's spread.
 
     The spread takes up most of the third order, so that the fixed point does not show what is left. An expansion at the mean
     alone shows the third order itself, and what is left was below ERRORS.left of that in every case measured. Of the orders

@@ -145,7 +145,7 @@ class OverFloors:
     def proposal(self, prior):
         """Return (Proposal of D, what gives E) under one prior."""
         *_, uneven, floor = self._sets(np.array([prior.share]), np.array([prior.alpha]))
-        return expanded.Proposal(uneven.take(self.group)), floor and tuple(array[self.group] for array in floor)
+        return expanded.TiltedProposal(uneven.take(self.group)), floor and tuple(array[self.group] for array in floor)
 
     def draws(self, prior, size, rng, made):
         """Return (draws of P, log of their density over that of the prior) under one prior; proposals are kept in ``made``.

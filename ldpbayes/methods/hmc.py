@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from ldpbayes.inference.structure import CURVATURES
-from ldpbayes.methods.base import AbstractPosterior, Pace, Plan, Refusal, whole
+from ldpbayes.methods.base import AbstractPosterior, Pace, Preparation, Refusal, whole
 from ldpbayes.methods.forms import MAX_ENTRIES, entries
 from ldpbayes.methods.sampler import Sampler
 from ldpbayes.methods.walk import operations
@@ -76,9 +76,9 @@ class HMC(AbstractPosterior):
         how = "its reports as they are" if written else "its reports expanded, and weighted afterwards"
         if not problem.alone:
             how = how.replace("its", "their")
-            return Plan(f"The prior joins all cells, so that they are sampled together, {how}.", 0.0, problem)
+            return Preparation(f"The prior joins all cells, so that they are sampled together, {how}.", 0.0, problem)
         reason = f"The prior is a random walk over ordered categories, which a filter follows, {how}."
-        return Plan(reason, self.draws * self.chains * operations(problem, self.written), problem)
+        return Preparation(reason, self.draws * self.chains * operations(problem, self.written), problem)
 
     def run(self, plan, rng, watch):
         def way(chains, going):

@@ -15,12 +15,12 @@ from ldpbayes.inference.structure import Factor
 from ldpbayes.likelihoods.expansion import Quadratic
 from ldpbayes.methods.forms import MAX_ENTRIES
 from ldpbayes.methods.outcome import Outcome
-from ldpbayes.methods.plan import Pace, Plan, Refusal
+from ldpbayes.methods.plan import Pace, Preparation, Refusal
 from ldpbayes.priors.base import softmax
 
 
 @dataclass(frozen=True, eq=False)
-class Reports:
+class ReportLikelihood:
     """The log-likelihood of P by all distinct reports.
 
     Attributes
@@ -57,7 +57,7 @@ class Reports:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class EffectsPosterior:
     """The posterior of the effects θ of a log-linear model, P = softmax(B θ), given log(σ_m/scale) of every order m.
 
     Attributes
@@ -124,9 +124,9 @@ class Table:
         return np.zeros(self.prior.n_effects)
 
     @cached_property
-    def likelihood(self) -> Reports | Quadratic:
+    def likelihood(self) -> ReportLikelihood | Quadratic:
         """The log-likelihood that the density has."""
-        return Reports(self.rows) if self.expansion is None else self.expansion
+        return ReportLikelihood(self.rows) if self.expansion is None else self.expansion
 
     def shares(self, effects: np.ndarray) -> np.ndarray:
         """Return P of θ, shape (…, a)."""
@@ -175,7 +175,7 @@ class Table:
         p = self.shares(effects)
         return prior + self.rows.log_likelihood(np.ascontiguousarray(p.T)) - self.expansion.value_and_gradient(p)[0]
 
-    def expanded(self) -> "Table":
+    def expanded(self) -> "EffectsPosterior":
         """Return the same posterior with its log-likelihood expanded at the mode at the first node."""
         grid = self.grid()
         at = tuple(float(axis[i]) for axis, i in zip(grid.axes, grid.first, strict=True))
@@ -226,7 +226,7 @@ def evidences(prior: Any, rows: Any, draws: int, rng: np.random.Generator) -> di
     InfeasibleError
         Where there are too many effects for a dense Hessian, or the weights of the draws are not accepted.
     """
-    table = Table(prior, rows)
+    table = EffectsPosterior(prior, rows)
     if why := table.too_large:
         raise InfeasibleError(f"the evidence by weighted draws {why}")
     drawn = table.drawn(draws, rng)
@@ -247,22 +247,22 @@ def of_independence(prior: Any, rows: Any, draws: int, rng: np.random.Generator)
     draws : int
     rng : numpy.random.Generator
     """
-    (weights,) = Table(prior.independence(), rows).drawn(draws, rng).weights
+    (weights,) = EffectsPosterior(prior.independence(), rows).drawn(draws, rng).weights
     return {
         "log_evidence_independence": weights.log_evidence,
         "log_evidence_independence_error": weights.log_evidence_error,
     }
 
 
-def planned(problem: Any) -> Plan | Refusal:
-    """Return the Plan of the method weighted for a log-linear prior, whose state ends with the Table, or the Refusal.
+def planned(problem: Any) -> Preparation | Refusal:
+    """Return the Preparation of the method weighted for a log-linear prior; its state ends with the effects' posterior.
 
     Parameters
     ----------
     problem : Problem
     """
     prior = problem.prior
-    table = Table(prior, problem.rows)
+    table = EffectsPosterior(prior, problem.rows)
     if why := table.too_large:
         return Refusal(f"The method weighted {why}.")
     try:
@@ -271,4 +271,4 @@ def planned(problem: Any) -> Plan | Refusal:
         return Refusal(str(err))
     work = prior.n_effects**2 * table.visited
     reason = "A log-linear prior: Laplace's approximation at every sd, weighted."
-    return Plan(reason, work, (problem, table), Pace(0.1, 0.0, 6e-9))
+    return Preparation(reason, work, (problem, table), Pace(0.1, 0.0, 6e-9))

@@ -13,7 +13,7 @@ from ldpbayes.methods.expansion import accuracy, checked_expansion, refusal, ref
 from ldpbayes.methods.nodes import Nodes, Placement
 from ldpbayes.methods.products import singling
 from ldpbayes.methods.quadrature import Quadrature
-from ldpbayes.methods.servers import EXACT, SURROGATE, Expanded, Few, Separable, blocks, servers_of
+from ldpbayes.methods.servers import EXACT, SURROGATE, Expanded, Few, SeparableServer, blocks, servers_of
 from ldpbayes.methods.watch import Watch
 from ldpbayes.priors import Dirichlet
 from ldpbayes.priors.dirichlet import evidence_error
@@ -146,15 +146,15 @@ def _refuse(problem, method):
 
 def _servers(problems, method):
     """Return (servers under a Dirichlet prior, Accuracy of reports of one collection that stand as a summary or None)."""
-    kinds: dict = {Separable: [], Expanded: []}
+    kinds: dict = {SeparableServer: [], Expanded: []}
     checked, first = None, problems[0]
     for k, problem in enumerate(problems):
-        kinds[Separable if problem.singled and method != "surrogate" else Expanded].append(k)
-    if len(problems) == 1 and kinds[Separable]:
-        exact = Separable([first])
+        kinds[SeparableServer if problem.singled and method != "surrogate" else Expanded].append(k)
+    if len(problems) == 1 and kinds[SeparableServer]:
+        exact = SeparableServer([first])
         if not exact.engine(first.prior).rough.any():  # powers that are no whole numbers, of few weighted reports
             return [exact], None
-        kinds = {Separable: [], Expanded: [0]}
+        kinds = {SeparableServer: [], Expanded: [0]}
     if len(problems) == 1 and first.keeps_reports:
         plan = Quadrature(draws=2, chains=1).plan(first)
         if method == "auto" and plan.feasible and plan.work <= Quadrature.most:

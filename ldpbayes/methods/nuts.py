@@ -12,7 +12,7 @@ from ldpbayes.inference.effects import LENGTHS
 from ldpbayes.inference.modes import PriorDraws
 from ldpbayes.inference.nuts import by_nutpie
 from ldpbayes.inference.verdict import ACCEPTED, LIMITS
-from ldpbayes.methods.base import AbstractPosterior, Pace, Plan, Refusal, inside, whole
+from ldpbayes.methods.base import AbstractPosterior, Pace, Preparation, Refusal, inside, whole
 from ldpbayes.methods.forms import MAX_ENTRIES, Apart, entries
 from ldpbayes.methods.hmc import HMC
 from ldpbayes.methods.outcome import Outcome
@@ -73,16 +73,16 @@ class NUTS(AbstractPosterior):
             limit = f"NUTS takes at most {MAX_ENTRIES}"
             return Refusal(f"The likelihood has {visited} entries (rows × categories), {limit}.")
         work = self.chains * (self.draws + self.tune) * visited
-        return Plan("NUTS applies to every collection and prior; its draws are correlated.", work, problem)
+        return Preparation("NUTS applies to every collection and prior; its draws are correlated.", work, problem)
 
     def _of_cells(self, problem):
-        """Return the Plan of all cells at once, or the Refusal."""
+        """Return the Preparation of all cells at once, or the Refusal."""
         size = entries(problem.likelihoods)
         if size > MAX_ENTRIES:
             return Refusal(
                 f"The rows have {size} entries (distinct reports × categories); nuts takes at most {MAX_ENTRIES}."
             )
-        return Plan("The prior joins all cells, so that they are sampled together, their reports as they are.", 0.0, problem)
+        return Preparation("The prior joins all cells: they are sampled together, their reports as they are.", 0.0, problem)
 
     def run(self, plan, rng, watch):
         """Return the Outcome; the same seed gives the same draws however many cores there are and whatever was compiled."""

@@ -15,7 +15,7 @@ from ldpbayes.inference.diagnostics import verdict_on
 from ldpbayes.inference.sampling import Run, going_on
 from ldpbayes.inference.verdict import Verdict
 from ldpbayes.likelihoods.expansion import Quadratic
-from ldpbayes.methods.base import AbstractPosterior, Outcome, Pace, Plan, Refusal, whole
+from ldpbayes.methods.base import AbstractPosterior, Outcome, Pace, Preparation, Refusal, whole
 from ldpbayes.methods.constants import MAX_WRITTEN
 
 #: Of a quadratic, whose reports are not visited.
@@ -100,7 +100,7 @@ class PairSlice(AbstractPosterior):
             return Refusal(f"Sweeps over pairs must take at most {MAX_WORK:.0e} operations, got {work:.2g}.")
         how = "the rows themselves" if route == "rows" else "a quadratic, accepted by the likelihood"
         reason = f"Slice sampling of pairs of categories on {how}; R-hat says whether it mixed."
-        return Plan(reason, work, (problem, route, thin))
+        return Preparation(reason, work, (problem, route, thin))
 
     def run(self, plan, rng, watch):
         problem, route, thin = plan.state

@@ -28,7 +28,7 @@ class Pace(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class Preparation:
     """What prepare() found: why the engine applies, and the work that run() continues.
 
     Attributes

@@ -156,7 +156,7 @@ class Factored(Server):
         return {}, "Moments, intervals and evidence are integrals; no draws were made."
 
 
-class Separable(Factored):
+class SeparableServer(Factored):
     """Reports that single out one category each: exact posteriors and draws."""
 
     signals = True
@@ -255,11 +255,11 @@ class Expanded(Factored):
         """Return (draws of P of one cell, log of their density over that of the prior), from factors under one prior."""
         key = key_of(prior)
         if key not in made:
-            made[key] = expanded.Proposal(replace(self.families[c], alpha=prior.concentrations()))
+            made[key] = expanded.TiltedProposal(replace(self.families[c], alpha=prior.concentrations()))
         return expanded.proposals(made[key], count, rng)
 
 
-class Weighted(Factored):
+class WeightedServer(Factored):
     """Reports over three categories or more, expanded, with weights on the likelihood itself.
 
     The log-likelihood is expanded once for all values of the hyperparameter, at the mean over the nodes; moments and
@@ -336,7 +336,7 @@ class Weighted(Factored):
         return expanded.proposals(made[key], count, rng)
 
 
-class Floored(Weighted):
+class Floored(WeightedServer):
     """Reports over three categories or more, expanded, where the priors that are mixed are Dirichlets over a floor."""
 
     @classmethod
@@ -389,7 +389,7 @@ def key_of(prior: Any) -> bytes:
 
 
 #: The servers, in the order in which they are asked: those of the method ``exact``, and those of ``surrogate``.
-EXACT, SURROGATE = (Separable, Few), (Expanded, Weighted, Floored)
+EXACT, SURROGATE = (SeparableServer, Few), (Expanded, WeightedServer, Floored)
 
 
 def server_of(problem: Any, size: int, placement: Placement, kinds: tuple = EXACT + SURROGATE) -> tuple[type, float, str]:

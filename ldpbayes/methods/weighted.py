@@ -7,7 +7,7 @@ from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.target import Target
 from ldpbayes.inference.weighted import from_prior, weighted
 from ldpbayes.methods import loglinear
-from ldpbayes.methods.base import AbstractPosterior, Pace, Plan, Refusal
+from ldpbayes.methods.base import AbstractPosterior, Pace, Preparation, Refusal
 from ldpbayes.methods.forms import MAX_ENTRIES, Apart, Forms, entries
 from ldpbayes.methods.outcome import Outcome
 
@@ -81,7 +81,7 @@ class Weighted(AbstractPosterior):
         evaluations = 40 * prior.n_unknowns + self.draws * self.chains / 10
         work = evaluations * (3e4 + max(problem.entries, problem.n_categories)) if problem.alone else 0.0
         reason = f"Weighted draws {way} handle this prior; their Pareto k-hat shows whether to trust them."
-        return Plan(reason, work, (problem, None))
+        return Preparation(reason, work, (problem, None))
 
     def run(self, plan, rng, watch):
         problem, table = plan.state

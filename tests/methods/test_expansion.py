@@ -11,7 +11,7 @@ from ldpbayes import Cells, Collection, Tally, fit
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.likelihoods import Summary
 from ldpbayes.methods import expanded
-from ldpbayes.methods.expansion import Accuracy, at_mean, of_rows, proposal_of, trusted
+from ldpbayes.methods.expansion import ExpansionAccuracy, at_mean, of_rows, proposal_of, trusted
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import UnaryEncoding
 from ldpbayes.protocols.hadamard import HadamardResponse
@@ -170,7 +170,7 @@ def test_labels_must_fit(held):
 
     with pytest.raises(ArgumentError, match="8 labels"):
         Summarized(["a", "b"], held[1])
-    assert "pilot" in Accuracy(0.1, 0.2, "a bound", 0.0).problem
+    assert "pilot" in ExpansionAccuracy(0.1, 0.2, "a bound", 0.0).problem
     assert Dirichlet.jeffreys(8).total == 4
 
 

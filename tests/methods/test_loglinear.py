@@ -89,7 +89,7 @@ def test_scales_given_the_effects_are_drawn_from_their_conditional():
 def test_information_is_minus_the_hessian():
     protocol = Attributes((GRR(2, 1.0), GRR(3, 1.5)))
     collection = surveyed(protocol, np.full(6, 1 / 6), 200)
-    table = loglinear.Table(LogLinear((2, 3)), collection.rows)
+    table = loglinear.EffectsPosterior(LogLinear((2, 3)), collection.rows)
     theta, h = 0.3 * np.random.default_rng(1).standard_normal(5), 1e-5
     ends = theta + h * np.stack([np.eye(5), -np.eye(5)])
     value, slope = (one.reshape(2, 5, *one.shape[1:]) for one in table.log_density_and_gradient(ends.reshape(10, 5), 0.0))
@@ -139,7 +139,7 @@ def test_many_distinct_reports_are_expanded_and_weighed_once(monkeypatch):
     """Moves visit an expansion, with the same information as differences show; weights make it the reports' posterior."""
     prior = LogLinear((3, 4))
     collection = surveyed(UnaryEncoding.optimized(12, 2.0), np.full(12, 1 / 12), 400)
-    table = loglinear.Table(prior, collection.rows)
+    table = loglinear.EffectsPosterior(prior, collection.rows)
     expanded, h = table.expanded(), 1e-5
     theta = 0.3 * np.random.default_rng(2).standard_normal(11)
     ends = theta + h * np.stack([np.eye(11), -np.eye(11)]).reshape(22, 11)
@@ -147,8 +147,10 @@ def test_many_distinct_reports_are_expanded_and_weighed_once(monkeypatch):
     numeric = (slope[1] - slope[0]) / (2 * h) - np.diag(prior.deviations(np.zeros(1)) ** -2.0)
     np.testing.assert_allclose(expanded.information(theta[None]), numeric, rtol=1e-5, atol=1e-4)
 
-    visits, plain = [], loglinear.Reports.value_and_gradient
-    monkeypatch.setattr(loglinear.Reports, "value_and_gradient", lambda self, p: visits.append(len(p)) or plain(self, p))
+    visits, plain = [], loglinear.ReportLikelihood.value_and_gradient
+    monkeypatch.setattr(
+        loglinear.ReportLikelihood, "value_and_gradient", lambda self, p: visits.append(len(p)) or plain(self, p)
+    )
     quick = table.drawn(600, np.random.default_rng(3))
     assert quick.verdict.accepted and sum(visits) < 100
     slow = replace(table, many=collection.n_reports).drawn(600, np.random.default_rng(4))

@@ -18,7 +18,7 @@ from ldpbayes.methods.exact import Exact, ExactMoments
 from ldpbayes.methods.nodes import Placement
 from ldpbayes.methods.problem import Problem
 from ldpbayes.methods.quadrature import Quadrature
-from ldpbayes.methods.servers import Few, Weighted
+from ldpbayes.methods.servers import Few, WeightedServer
 from ldpbayes.methods.surrogate import Surrogate
 from ldpbayes.priors import Dirichlet
 from ldpbayes.priors.learnt import Learnt
@@ -220,7 +220,7 @@ def test_other_reports_agree_with_brute_force(name, server, monkeypatch):
 def test_the_surrogates_evidence_is_near_that_of_exact_engines():
     """Before the weights mend it: within a tenth of a nat over the values of α that the reports leave."""
     collection = collected(GRR(10, 1.0), 2000, np.arange(10, 0, -1) / 55)
-    server = Weighted([Problem.of(collection, "learnt")])
+    server = WeightedServer([Problem.of(collection, "learnt")])
     server.look()
     for alpha in (0.5, 1.0, 3.0):
         prior = Dirichlet(np.full(10, alpha))
@@ -254,7 +254,7 @@ def test_where_no_tilt_is_found_nothing_is_known_of_the_evidence():
     counts = np.array([2, 2, 1, 1, 1, 8, 1, 1, 2, 3, 1, 1, 6])
     sets = np.packbits(np.eye(13, 30, dtype=bool), axis=1)
     collection = Collection([f"c{x}" for x in range(30)], [Tally(SubsetSelection(30, 5.0), sets, counts)])
-    server = Weighted([Problem.of(collection, "learnt")])
+    server = WeightedServer([Problem.of(collection, "learnt")])
     nodes = server.settle(Learnt(n_categories=30).nodes(), Placement())
     exact = [ExactMoments(collection.rows, prior).log_evidence for prior in nodes.priors]
     assert nodes.size > 5 and nodes.log_evidence < 0

@@ -13,7 +13,7 @@ from ldpbayes.methods.conjugate import _weighed
 from ldpbayes.methods.exact import ExactMoments
 from ldpbayes.methods.nodes import Nodes
 from ldpbayes.methods.quadrature import Quadrature
-from ldpbayes.methods.servers import Weighted
+from ldpbayes.methods.servers import WeightedServer
 from ldpbayes.priors import Dirichlet
 from ldpbayes.priors.learnt import Learnt
 from ldpbayes.protocols.grr import GRR
@@ -65,7 +65,7 @@ def test_weights_of_few_reports_are_trusted_and_agree_with_quadrature():
     protocol, rng = UnaryEncoding.optimized(4, 1.0), np.random.default_rng(8)
     tally = Tally(protocol, *protocol.simulate(rng.multinomial(300, rng.dirichlet(np.full(4, 0.6))), rng))
     cell, one = Collection("abcd", [tally]), Dirichlet(np.full(4, 0.5))
-    server = Weighted([Problem.of(cell, Learnt(n_categories=4))])
+    server = WeightedServer([Problem.of(cell, Learnt(n_categories=4))])
     server.look()
     nodes = Nodes.alone(one, float(server.log_evidences([one])[0, 0]))
     found, _, verdict = _weighed(server, 0, nodes, np.array([4000]), np.random.default_rng(0), Watch())

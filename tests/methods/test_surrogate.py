@@ -14,7 +14,7 @@ from ldpbayes.errors import ConvergenceError, InfeasibleError, RankDeficientWarn
 from ldpbayes.fitting import fit
 from ldpbayes.inference.importance import weigh
 from ldpbayes.methods.exact import Exact
-from ldpbayes.methods.expanded import ExpandedFactors, Proposal, _log_radius, expand, proposals
+from ldpbayes.methods.expanded import ExpandedFactors, TiltedProposal, _log_radius, expand, proposals
 from ldpbayes.methods.surrogate import Surrogate
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, SampledAttribute
@@ -57,7 +57,7 @@ def test_density_of_the_proposals_integrates_to_one():
     rng = np.random.default_rng(4)
     alpha = np.array([0.5, 1.0, 2.0])
     family = ExpandedFactors(alpha, np.array([3.0, 40.0, 10.0]), np.array([10.0, 60.0, 25.0]))
-    engine = Proposal(family)
+    engine = TiltedProposal(family)
     p, log_ratio = proposals(engine, 40_000, rng)
     log_q = stats.dirichlet(alpha).logpdf(p.T) + log_ratio
     weight = np.exp(stats.dirichlet(alpha + 1).logpdf(p.T) - log_q)
@@ -67,7 +67,7 @@ def test_density_of_the_proposals_integrates_to_one():
 def test_mean_of_the_independent_draws():
     """Draws by the inverse cdf on a grid have the factors' moments by adaptive quadrature."""
     family = ExpandedFactors(np.array([0.5, 0.5, 2.0]), np.array([0.0, 30.0, 5.0]), np.array([4.0, 90.0, 9.0]))
-    engine = Proposal(family)
+    engine = TiltedProposal(family)
     g = np.exp(engine.independent_log_draws(50_000, np.random.default_rng(1)))
     for x in range(3):
 

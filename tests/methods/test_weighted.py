@@ -9,7 +9,7 @@ from scipy.stats import ks_2samp
 from ldpbayes import Collection, Tally, fit
 from ldpbayes.errors import ConvergenceError, InfeasibleError
 from ldpbayes.inference.newton import find_mode
-from ldpbayes.inference.proposals import Beside, Mixture, StudentT, sobol
+from ldpbayes.inference.proposals import Mixture, SplitProposal, StudentT, sobol
 from ldpbayes.inference.target import Target
 from ldpbayes.inference.weighted import weighted
 from ldpbayes.likelihoods import Summary
@@ -182,7 +182,7 @@ def test_split_proposals_and_mixtures_have_densities_of_mass_one(beside):
     root = np.array([[1.0, 0.0], [0.5, 2.0]])
     split = StudentT(np.array([0.5, -1.0]), root, 8.0, np.array([2.0, 0.5]), np.array([0.7, 3.0]))
     mixture = Mixture((split, StudentT(np.array([-1.0, 1.0]), np.eye(2))), np.array([0.7, 0.3]))
-    law = Beside(mixture, StudentT.standard(1, 0.5)) if beside else mixture
+    law = SplitProposal(mixture, StudentT.standard(1, 0.5)) if beside else mixture
     z, log_density = sobol(law, 2**15, rng)
     np.testing.assert_allclose(log_density, law.log_density(z), rtol=1e-10)
     ratio = np.exp(-0.5 * ((z**2).sum(axis=1) + z.shape[1] * np.log(2 * np.pi)) - log_density)

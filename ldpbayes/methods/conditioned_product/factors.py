@@ -93,7 +93,7 @@ class PowerFactors:
 
 
 @dataclass(frozen=True, eq=False)
-class Nodes:
+class FactorNodes:
     """Discrete tilted factors.
 
     Attributes
@@ -171,7 +171,7 @@ class TiltedFactors:
         return bisect(above, np.maximum(bounds.min(axis=1), self._lowest), bounds.max(axis=1), bisections)
 
     def _tilted(self, start):
-        """Return (tilts (k,), Nodes, windows) of the factors of each set, tilted to mean one.
+        """Return (tilts (k,), FactorNodes, windows) of the factors of each set, tilted to mean one.
 
         The tilt of modes that sum to one comes first, then Newton's method on the means, which halves the interval that it
         has found where a step leaves it. Where it does not arrive from ``start``, that comes first after all.
@@ -242,7 +242,7 @@ class TiltedFactors:
         return tuple(self.centre * np.exp(log_growth(end)) for end in self.window)
 
     def nodes(self, size, index=slice(None)):
-        """Return Nodes, size of them for every factor of index: the trapezoidal rule on the window.
+        """Return FactorNodes, size of them for every factor of index: the trapezoidal rule on the window.
 
         It converges exponentially, as both ends have died out.
         """
@@ -444,7 +444,7 @@ def _far_end(outside, longest):
 
 
 def _trapezoid(family, tilt, centre, low, high, size):
-    """Return the Nodes at the middles of size equal cells in u between low and high."""
+    """Return the nodes at the middles of size equal cells in u between low and high."""
     step = (high - low) / size
     u = low[:, None] + step[:, None] * (np.arange(size) + 0.5)
     log_density, offset = _log_density(family, tilt, centre, u)
@@ -452,4 +452,4 @@ def _trapezoid(family, tilt, centre, low, high, size):
     weight = np.exp(log_density - top[:, None])
     total = weight.sum(axis=1)
     log_mass = family.alpha * np.log(centre) + family.log_smooth(centre) - tilt * centre + top + np.log(2 * total * step)
-    return Nodes(centre, offset, weight / total[:, None], log_mass, step)
+    return FactorNodes(centre, offset, weight / total[:, None], log_mass, step)

@@ -16,7 +16,7 @@ from ldpbayes import checks
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.inference.ends import tails
 from ldpbayes.inference.verdict import Verdict
-from ldpbayes.methods.base import AbstractPosterior, Outcome, Pace, Plan, Refusal, inside, whole
+from ldpbayes.methods.base import AbstractPosterior, Outcome, Pace, Preparation, Refusal, inside, whole
 from ldpbayes.methods.frequency import frequency_moments
 from ldpbayes.methods.quadrature.denial import DenialIntegrand
 from ldpbayes.methods.quadrature.draws import Drawer
@@ -260,7 +260,7 @@ class Quadrature(AbstractPosterior):
         return Refusal(f"Quadrature takes at most {self.max_work:.0e} operations, got {work:.2g} ({size}).")
 
     def _plan(self, merged, nodes):
-        """Return the Plan or Refusal for merged rows, at so many nodes a stick."""
+        """Return the Preparation or Refusal for merged rows, at so many nodes a stick."""
         g, m = merged.n_groups, merged.counts.size
         work, size = (
             self._work(g, m, nodes),
@@ -268,23 +268,23 @@ class Quadrature(AbstractPosterior):
         )
         if work > self.max_work:
             return self._too_much(work, size)
-        return Plan(f"Exact to a checked error by quadrature ({size}).", work, merged)
+        return Preparation(f"Exact to a checked error by quadrature ({size}).", work, merged)
 
     def _plan_of_denial(self, a, m, nodes):
-        """Return the Plan or Refusal where one of a categories may be denied, at so many nodes a stick."""
+        """Return the Preparation or Refusal where one of a categories may be denied, at so many nodes a stick."""
         # The coarser rule and the draws are made anew at every node of δ.
         work = ProductRule(nodes).interpolated * self._work(a, m, nodes, 3)
         size = f"{a} categories of which one may be denied, {nodes} nodes per dimension, {m} distinct rows"
         if work > self.max_work:
             return self._too_much(work, size)
-        return Plan(f"Exact to a checked error by quadrature ({size}).", work, pace=Pace(0.6, 0.0, 1e-8))
+        return Preparation(f"Exact to a checked error by quadrature ({size}).", work, pace=Pace(0.6, 0.0, 1e-8))
 
     def _resolved(
         self,
         integrand: Any,
         nodes: int,
         integrated: Callable[[Any, ProductRule], Any],
-        plan: Callable[[int], Plan | Refusal],
+        plan: Callable[[int], Preparation | Refusal],
     ) -> tuple[Any, ProductRule, ProductRule, Any, float]:
         """Return (integrand, rule, coarser rule, moments, error), with as many nodes and as wide windows as needed.
 
@@ -296,7 +296,7 @@ class Quadrature(AbstractPosterior):
         integrated : callable
             An integrand and a rule → what has mean, sd, log_evidence and left_out.
         plan : callable
-            Nodes of a stick → Plan or Refusal.
+            Nodes of a stick → Preparation or Refusal.
         """
         rule, coarse, rough = ProductRule(nodes), ProductRule(math.ceil(self.coarser * nodes)), None
         while True:
