@@ -234,19 +234,19 @@ class Regression(AbstractSoftmax):
         return 1.0 if self.linked is None else self.linked.unit
 
     @cached_property
-    def _event(self) -> np.ndarray:
+    def event(self) -> np.ndarray:
         """1 for the category whose share is F(η), −1 for the reference."""
         return np.where(np.arange(2) == self.reference, -1.0, 1.0)
 
-    def _to_odds(self, eta: np.ndarray) -> np.ndarray:
+    def to_odds(self, eta: np.ndarray) -> np.ndarray:
         """Return the logits of P, (…, cells, a), of what the columns add up to."""
-        return eta if self.linked is None else 0.5 * self.linked.log_odds(eta @ self._event)[..., None] * self._event
+        return eta if self.linked is None else 0.5 * self.linked.log_odds(eta @ self.event)[..., None] * self.event
 
     def pulled_slopes(self, values: Mapping[str, np.ndarray], slope: np.ndarray, cell: Any = slice(None)) -> np.ndarray:
         """Return the gradient in X B, (n, a − 1), of a function of the logits of cells with the gradient slope, (n, a)."""
         if self.linked is not None:
-            steep = self.linked.slope(self._sums(values, np)[cell] @ self._event)
-            slope = 0.5 * (steep * (slope @ self._event))[..., None] * self._event
+            steep = self.linked.slope(self._sums(values, np)[cell] @ self.event)
+            slope = 0.5 * (steep * (slope @ self.event))[..., None] * self.event
         return slope @ self.basis
 
     def slopes_of(self, z: np.ndarray) -> Any:
@@ -332,7 +332,7 @@ class Regression(AbstractSoftmax):
         free = self.n_categories - 1
         law: Law = NormalLaw()
         if self.linked is not None and self.intercept is not None:
-            way = float(self.basis[:, 0] @ self._event) / math.sqrt(2)
+            way = float(self.basis[:, 0] @ self.event) / math.sqrt(2)
             own = self.odds_scales[self.intercept]
             law = ShareLaw(self.linked, self.intercept, way * own, way * own * self.unit)
         blocks: dict[str, tuple[Law, tuple[int, ...]]] = {"": (law, (self.design.shape[1], free))}
@@ -360,7 +360,7 @@ class Regression(AbstractSoftmax):
         return self.matrix.T
 
     def eta(self, values: Mapping[str, Any], xp: Any) -> Any:
-        return self._to_odds(self._sums(values, xp))
+        return self.to_odds(self._sums(values, xp))
 
     def _sums(self, values: Mapping[str, Any], xp: Any) -> Any:
         """Return what the columns add up to, (…, cells, a)."""
@@ -497,15 +497,21 @@ class Regression(AbstractSoftmax):
         values = self.values(np.asarray(z, dtype=float))
         variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
         variables["coefficients"] = ("term", "category"), self.transform @ values[""] @ self.odds
+        variables |= self.of_groups(values)
+        for i, rise in enumerate(self.monotone):
+            steps, change = values[f"steps_{i}"], values[f"change_{i}"][..., 0, :] * (rise.scale / math.sqrt(2))
+            variables[f"{rise.name}_change"] = ("category",), change @ self.odds
+            variables[f"{rise.name}_steps"] = (f"{rise.name}_step",), steps / steps.sum(axis=-1, keepdims=True)
+            variables[rise.name] = (f"{rise.name}_level", "category"), self._rise(values, i) @ self.odds
+        return variables
+
+    def of_groups(self, values: Mapping[str, np.ndarray]) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+        """Return the sd between groups and the effects of levels, of what unknowns stand for."""
+        variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
         effects = [self._effects(values, i) @ self.odds / effect.unit for i, effect in enumerate(self.effects)]
         for i, effect in enumerate(self.effects):
             beside = [(j, other.centre) for j, other in enumerate(self.effects) if other.intercept == i]
             of_levels = effects[i] - sum(centre * effects[j] for j, centre in beside)
             variables[f"{effect.name}_sigma"] = ((), values[f"sd_{i}"][..., 0] / effect.unit)
             variables[effect.name] = ((f"{effect.name}_level", "category"), of_levels)
-        for i, rise in enumerate(self.monotone):
-            steps, change = values[f"steps_{i}"], values[f"change_{i}"][..., 0, :] * (rise.scale / math.sqrt(2))
-            variables[f"{rise.name}_change"] = ("category",), change @ self.odds
-            variables[f"{rise.name}_steps"] = (f"{rise.name}_step",), steps / steps.sum(axis=-1, keepdims=True)
-            variables[rise.name] = (f"{rise.name}_level", "category"), self._rise(values, i) @ self.odds
         return variables

@@ -29,6 +29,7 @@ from ldpbayes.regression import denying, lists, maximum
 from ldpbayes.regression.beside import Beside
 from ldpbayes.regression.design import MAX_COLUMNS, Design, arrays
 from ldpbayes.regression.formula import Formula
+from ldpbayes.regression.marginal import maximize_marginal
 from ldpbayes.regression.reports import Asked, RowReports, read_reports, reports_of_cells
 from ldpbayes.regression.table import clean, to_pandas
 from ldpbayes.regression.target import WEIGHTING, RegressionTarget
@@ -330,6 +331,13 @@ class Model:
         return cls(design, reports, cell, regression, RegressionTarget(regression, reports.entries(cell, len(first))))
 
     @property
+    def one_factor(self) -> np.ndarray | None:
+        """The group of each cell where all effects are those of one grouping factor, else None."""
+        groups, first = self.design.columns.groups, self.design.cells[0]
+        alike = all(group.kind == "group" and np.array_equal(group.index, groups[0].index) for group in groups)
+        return groups[0].index[first] if alike else None
+
+    @property
     def linearized(self) -> bool:
         """Whether the draws get the linearized covariance of the coefficients: of samples, without effects of groups."""
         return self.reports.weighted and not self.design.columns.groups and not isinstance(self.prior, Beside)
@@ -515,18 +523,24 @@ def _maximum(model, ci_prob):
         raise InfeasibleError(
             "Maximum likelihood has no standard errors where nobody or all may deny, or have a trait; take the posterior."
         )
-    if model.design.columns.groups:
-        name = model.design.columns.groups[0].name
-        raise InfeasibleError(f"Maximum likelihood is for common terms only; the effects ({name}) need the posterior.")
     if reports.pooled.unidentified():
         raise InfeasibleError(reports.pooled.identifiability())
-    target = replace(model.target, flat=True)
-    z, covariance, next_lower = maximum.maximize(target)
-    weighted = reports.weighted
+    if prior.monotone:
+        raise InfeasibleError(f"Maximum likelihood has no effects of steps ({prior.monotone[0].name}); take the posterior.")
+    target, weighted, mixed, next_lower = replace(model.target, flat=True), reports.weighted, None, np.inf
+    if prior.effects:
+        if weighted:
+            name = prior.effects[0].name
+            raise InfeasibleError(f"Maximum likelihood with survey weights has common terms only, no effects ({name}).")
+        mixed = maximize_marginal(target, model.one_factor)
+        z, covariance, prior = mixed.theta, mixed.covariance, replace(prior, effects=())
+    else:
+        z, covariance, next_lower = maximum.maximize(target)
     if weighted:
         scores = maximum.scores_of(target, z, model.cell, reports)
         effect, before = reports.design(scores), maximum.on_columns(prior, z, covariance)[1]
         covariance = covariance @ effect.variance @ covariance
+    free = len(covariance)
     coefficients, errors, covariance = maximum.on_columns(prior, z, covariance)
     labels, terms = prior.categories, tuple(prior.terms)
     if weighted and (untold := [term for term, *pair in zip(terms, errors, before, strict=True) if _vanishes(*pair)]):
@@ -535,15 +549,17 @@ def _maximum(model, ci_prob):
             "few clusters that scores add up to 0 in each; use the posterior, which takes respondents as independent there."
         )
     coords = {"term": list(terms), "category": list(labels)}
-    value = target.value_and_gradient(z)[0] + target.reports.constant
+    value = (target.value_and_gradient(z)[0] if mixed is None else mixed.value) + target.reports.constant
     n = model.n_reports
     cells = f"{target.reports.n_cells:,} cell{'s' if target.reports.n_cells > 1 else ''}"
     sentence = f"Maximum likelihood of {n:,} reports in {cells}; standard errors from " + (
         "the variance of the weighted scores." if weighted else "the observed information."
     )
+    if mixed is not None:
+        sentence += f" {mixed.sentence()}"
     if next_lower < NEXT:
         sentence += f" The likelihood has another maximum, only {next_lower:.2g} nats lower; standard errors leave it out."
-    free, deviance = len(covariance), -2 * value
+    deviance = -2 * value
     attrs = {
         "question": "Regression by maximum likelihood",
         "formula": model.design.text,
@@ -564,6 +580,14 @@ def _maximum(model, ci_prob):
     data = {
         name: (("term", "category"), array) for name, array in (("coefficients", coefficients), ("standard_errors", errors))
     }
+    if mixed is not None:
+        effects = model.prior.effects
+        units = np.array([effect.unit for effect in effects])
+        spread = np.sqrt(np.diag(mixed.covariance)[prior.spans[""].stop :])
+        data |= {"group_sd": (("effects",), mixed.sds / units), "group_sd_errors": (("effects",), spread / units)}
+        data |= mixed.variables()
+        coords |= {"effects": [effect.name for effect in effects]}
+        coords |= {f"{effect.name}_level": list(effect.levels) for effect in effects}
     return maximum.Maximum(data | {"covariance": (("coefficient", "coefficient_bis"), covariance)}, coords, attrs)
 
 

@@ -48,7 +48,10 @@ class Maximum(Answer):
     deviance : float
         −2 log-likelihood.
     n_parameters : int
-        Number of free coefficients.
+        Number of free coefficients, and of sds between groups.
+    group_sd, group_sd_errors : (effects,) DataArray
+        With effects of groups: their sd, with its standard error (0 where the sd is). The effects at their modes have the
+        names of the formula, such as ``1|county``, over their levels and the categories.
     aic, bic : float
         The criteria of Akaike and of Schwarz, the latter with the number of reports; nan under weights, strata or clusters,
         where there is no likelihood.

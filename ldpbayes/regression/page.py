@@ -74,10 +74,22 @@ def of_maximum(result: Maximum, *, ci_prob: float | None = None) -> Page:
     names = ("formula", "n_reports", "reference", "link", "log_likelihood", "deviance", "weighted")
     facts = {"method": "mle", **{name: getattr(result, name) for name in names}}
     facts |= {"terms": list(result.terms), "categories": list(result.categories)}
+    if "group_sd" in result.data_vars:
+        facts |= {"effects": list(result["effects"].values), "group_sd": result["group_sd"].values}
     facts |= {"coefficients": result.coefficients.values, "standard_errors": result.standard_errors.values}
+    tables = [filled(title, columns)]
+    if "group_sd" in result.data_vars:
+        (label, names), sd = (
+            TableRows(result["group_sd"], "effects").label("effects", "sd between groups"),
+            result["group_sd"],
+        )
+        spec = spec_of(result["group_sd_errors"].values)
+        numbers = [(Column("group_sd", "estimate", spec=spec), sd.values)]
+        numbers += [(Column("group_sd_errors", "s.e.", spec=spec), result["group_sd_errors"].values)]
+        tables.append(filled("Effects of groups", [(label, names), *numbers]))
     return Page(
         result.formula,
-        (filled(title, columns),),
+        tuple(tables),
         (*stated(facts_of(result), (Kind.DATA, "dropped"), (Kind.METHOD, "outcome")), Note(Kind.ESTIMATE, result.fit)),
         (_coefficients_figure(result, f"Coefficients with {level}s."),),
         facts,
