@@ -119,6 +119,7 @@ def privatized(protocol, m=60, seed=0):
     return protocol.privatize(np.arange(m) % protocol.n_categories, np.random.default_rng(seed))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_protocol_survives_a_file(case, tmp_path):
     """The file needs no argument to be read, whether it has labels or not; all reports come back, with their keys."""
