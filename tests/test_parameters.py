@@ -417,7 +417,7 @@ def test_the_command_line_needs_no_protocol(tmp_path, capsys):
     for arguments, problem in [
         (("fit", tmp_path / "x.csv"), "protocol must be given: the data have no column 'protocol' that states it"),
         (("fit", tmp_path / "no.parquet"), "cannot be read (No such file or directory)"),
-        (("simulate",), "output must be given once"),
+        (("simulate",), "one file to write"),
     ]:
         status, _, failed = run(capsys, *arguments)
         assert status == 2 and problem in failed
