@@ -149,8 +149,8 @@ PANELS: dict[str, dict[str, tuple]] = {
         ),
         "method": _option(
             str,
-            "[bold]auto[/bold] picks a posterior method and explains its choice; or exact, quadrature, surrogate, pair_slice, "
-            "weighted, hmc, nuts.",
+            "[bold]auto[/bold] picks a posterior method and explains its choice; or exact, quadrature, surrogate, "
+            "pair_slice, weighted, hmc, nuts.",
         ),
         "method of-regress": _option(str, "auto, weighted, hmc, nuts, or mle for maximum likelihood."),
         "method of-private-groups": _option(str, "auto, smooth, rounding or recipe."),
