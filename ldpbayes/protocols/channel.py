@@ -110,7 +110,7 @@ class AbstractMatrix(AbstractListed):
 
 @dataclass(frozen=True, eq=False)
 class Channel(AbstractMatrix):
-    """An explicit channel Q[report, category], given as a matrix; every survey design is one.
+    """Any device whose probabilities are known: a matrix Q[report, category]; every survey design is one.
 
     Parameters
     ----------
