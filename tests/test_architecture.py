@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGE = ROOT / "ldpbayes"
 LAYERS = [

@@ -148,7 +148,9 @@ PANELS: dict[str, dict[str, tuple]] = {
             float | None, "Prior sd of the coefficients: log odds for one sd of the column; 2.5 by default."
         ),
         "method": _option(
-            str, "[bold]auto[/bold] picks a posterior method and explains its choice (--explain lists them); or its name."
+            str,
+            "[bold]auto[/bold] picks a posterior method and explains its choice; or exact, quadrature, surrogate, "
+            "pair_slice, weighted, hmc, nuts.",
         ),
         "method of-regress": _option(str, "auto, weighted, hmc, nuts, or mle for maximum likelihood."),
         "method of-private-groups": _option(str, "auto, smooth, rounding or recipe."),

@@ -244,6 +244,8 @@ def write(
     if not isinstance(thing, Collection | Tally | Cells):
         if isinstance(thing, AbstractResult):
             raise ArgumentError("write takes reports and collections; a result saves itself: result.save('page.html').")
+        if isinstance(path, Collection | Tally | Cells):
+            raise ArgumentError("write takes the reports first, then the path.")
         if protocol is None:
             raise ArgumentError("protocol must be given with reports; without it write takes a Collection, Tally or Cells.")
         return write_reports(path, thing, protocol, categories=categories, **columns)

@@ -20,6 +20,8 @@ from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.local_hashing import PooledHashing
 from ldpbayes.result.facts import facts_of
 
+pytestmark = pytest.mark.long
+
 LEVELS = (0.025, 0.5, 0.975)
 
 

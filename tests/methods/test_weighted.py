@@ -45,6 +45,7 @@ def drawn(target, rng):
     return draws.values, draws.found
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("alpha", [0.5, 2.0])
 @pytest.mark.parametrize("name", SMALL)
 def test_agrees_with_quadrature(name, alpha):

@@ -18,7 +18,7 @@ LONGEST, SPAN, FIFTHS = (20.0, 60.0), 8.0, 3
 BISECTIONS, ROUGH_BISECTIONS, NEWTON_TILTS, NEAR = 24, 14, 30, 0.02
 #: Ends are not looked for again where the means added up to one within so many sds.
 BESIDE = 0.5
-#: Error of the log of the integrals of factors at large α; see tests/mend/test_20_stated_errors.py.
+#: Error of the log of the integrals of factors at large α; see tests/methods/test_concentration_errors.py.
 INTEGRALS = 5e-5
 #: Error of a log-evidence of which nothing is known.
 UNKNOWN = 1e300

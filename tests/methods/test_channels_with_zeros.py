@@ -46,6 +46,7 @@ def regressed(formula, frame, channels, **more):
         return lb.regress(frame, formula, channels, design="mode", report="report", categories=YES_NO, **more)
 
 
+@pytest.mark.calibrated("1", "2", "3")
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_direct_questions_beside_a_device_with_effects_of_regions(seed):
     """The commonest design of the field: 875 people in 24 regions. The sampler panicked on three of three seeds."""
@@ -59,6 +60,16 @@ def test_direct_questions_beside_a_device_with_effects_of_regions(seed):
     assert weighted or facts_of(found)["worst_r_hat"] < 1.01
 
 
+@pytest.mark.sampled(3)
+@pytest.mark.calibrated(
+    "direct- + (1 | region)-alone",
+    "edge- + (1 | region)-alone",
+    "edge- + (1 | region)-beside a device",
+    "kuk- + (1 | region)-alone",
+    "kuk- + (1 | region)-beside a device",
+    "one-sided- + (1 | region)-alone",
+    "one-sided- + (1 | region)-beside a device",
+)
 @pytest.mark.parametrize("beside", ["alone", "beside a device"])
 @pytest.mark.parametrize("effects", ["", " + (1 | region)"])
 @pytest.mark.parametrize("name", CHANNELS)

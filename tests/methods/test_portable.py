@@ -36,6 +36,7 @@ def fitted(environment):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.calibrate
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="instruction sets are limited on x86-64 only")
 def test_a_seed_gives_the_same_numbers_without_vector_units(tmp_path):
     native, narrow = fitted({}), fitted(portable.narrow() | {"NUMBA_CACHE_DIR": str(tmp_path)})

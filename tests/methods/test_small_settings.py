@@ -38,6 +38,7 @@ def tried(monkeypatch):
     return names
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("protocol", "n", "method"),
     [(LocalHashing(50, 5.12), 1203, "surrogate"), (LocalHashing(5, 0.69), 3702, "surrogate"), (BITS, 268, "surrogate")],

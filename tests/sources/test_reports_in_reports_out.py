@@ -95,6 +95,7 @@ def reports_of(countable):
     return protocol, pa.array(list(map(bytes, protocol.privatize(np.arange(400) % 32, rng)))), None
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.filterwarnings("ignore:The column 'key' holds 'e:ldpbayes.errors.LDPBayesWarning")
 @pytest.mark.parametrize("countable", [True, False])
 @pytest.mark.parametrize("name", COLUMNS)

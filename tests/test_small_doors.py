@@ -13,7 +13,7 @@ import ldpbayes as lb
 from ldpbayes import answers
 from ldpbayes.protocols import UnaryEncoding, designs
 
-ROOT = pathlib.Path(__file__).parents[2]
+ROOT = pathlib.Path(__file__).parents[1]
 WARNER = designs.warner(0.7)
 
 

@@ -207,6 +207,7 @@ def test_ctrl_c_of_a_module_and_of_a_library():
     assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
 
 
+@pytest.mark.calibrate
 def test_draws_of_many_categories_are_held_a_few_times():
     """GRR with 10,000 categories took 2 GB, 16 times its draws of P; 2,000 take 6.3 times theirs."""
     code = f"""{PEAK}

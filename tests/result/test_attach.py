@@ -94,6 +94,7 @@ def test_a_variable_named_as_one_of_the_results_is_refused():
         attach(trace(**{name: (("chain", "draw", "term"), np.zeros((4, 500, 2)))}), survey(), random_seed=1)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("by", [None, "report", "cell"])
 def test_no_pit_is_drawn_of_predicted_counts_which_have_no_likelihood_each(by):

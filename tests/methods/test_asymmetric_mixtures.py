@@ -113,6 +113,7 @@ def close(tree, reference, cell=0, exact=True):
     return abs(found - evidence)
 
 
+@pytest.mark.calibrated("0")
 @pytest.mark.parametrize("k", [0, 1])
 def test_one_collection(separable, references, k):
     reference = references[k][0]
@@ -144,6 +145,7 @@ def test_cells_that_share_the_hyperparameter(separable, references, k=1):
         assert max(evidence) < 5e-3
 
 
+@pytest.mark.calibrate
 def test_few_categories_by_quadrature():
     base = np.array([2.0, 0.1, 0.6])
     protocol = UnaryEncoding.optimized(3, 1.5)

@@ -9,7 +9,7 @@ import sys
 import ldpbayes as lb
 from ldpbayes.protocols.registry import ALIASES
 
-ROOT = pathlib.Path(__file__).parents[2]
+ROOT = pathlib.Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "reference" / "index.md").read_text()
 LISTED = re.findall(r"^   ([\w.]+)$", PAGE, re.M)
 

@@ -20,6 +20,7 @@ def cells(number):
     return lb.Cells(groups, by="cell")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["grr", "local_hashing", "unary"])
 def test_users_allocated_together_follow_the_law_of_users_allocated_one_draw_at_a_time(name):
     rng, labels = np.random.default_rng(30), list("abcde")
@@ -38,6 +39,7 @@ def test_users_allocated_together_follow_the_law_of_users_allocated_one_draw_at_
         np.testing.assert_allclose(drawn.var(axis=0)[often], variance[often], rtol=5 * np.sqrt(2 / 4000) + 0.02)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("prior", ["jeffreys", 0.02])
 def test_cells_together_have_the_posteriors_of_cells_alone(prior):
     """Two categories under small concentrations had means up to 1.6 sd off where cells were made without draws."""
@@ -77,6 +79,7 @@ def test_no_cell_is_fitted_alone(monkeypatch):
     np.testing.assert_array_equal(first["posterior"]["distribution"][:, :, 0], tree["posterior"]["distribution"][:, :, 0])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["grr", "unary"])
 def test_what_is_said_of_a_cell_is_what_is_said_of_its_collection(name):
     """One describer serves both: evidence within its stated errors, the worth of the reports within Monte Carlo error."""

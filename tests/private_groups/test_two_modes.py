@@ -24,6 +24,7 @@ def two_modes(seed, gap, n=10_000):
     return pyarrow.table({"z": z, "report": lb.GRR(2, epsilon=1.1).privatize(x, rng)}), x, z
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed, gap", [(1, (0.0, 2.5)), (2, (0.0, 2.5)), (3, (-2.0, 2.0))])
 def test_two_modes_end_in_an_answer_that_is_trusted(seed, gap):
     frame, _, _ = two_modes(seed, gap)

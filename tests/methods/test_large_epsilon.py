@@ -20,6 +20,7 @@ def test_the_first_method_answers_at_large_epsilon():
     assert tree.attrs["method"] == "surrogate" and tree.attrs["converged"] and "ran first" not in tree.attrs["reason"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "protocol",
     [

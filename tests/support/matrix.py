@@ -1,7 +1,7 @@
 """Every world with every action, through the public door: served, or refused for a reason of statistics.
 
-``python tests/matrix.py [WORLD ...]`` (``make matrix``) tries all pairs and some twenty command lines in one process, and
-prints the table with the reasons. ``tests/test_matrix.py`` tries a seeded twentieth of them.
+``python tests/support/matrix.py [WORLD ...]`` (``make matrix``) tries all pairs and some twenty command lines in one
+process, and prints the table with the reasons. ``tests/test_matrix.py`` tries a seeded twentieth of them.
 """
 
 import contextlib

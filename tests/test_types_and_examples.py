@@ -15,7 +15,7 @@ import pytest
 import ldpbayes as lb
 from ldpbayes.result import Result
 
-ROOT = pathlib.Path(__file__).parents[2]
+ROOT = pathlib.Path(__file__).parents[1]
 PACKAGE = pathlib.Path(lb.__file__).parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 #: What runs neither here nor in test_docs, and why: a word of the block.

@@ -48,6 +48,7 @@ def test_a_forced_surrogate_is_right_or_refused(survey, truth, seed):
     assert ratio.min() > 0.95
 
 
+@pytest.mark.calibrate
 def test_the_methods_choice_has_the_right_sds(survey, truth):
     tree = lb.fit(survey, "jeffreys", estimates=False, random_seed=1)
     assert tree.attrs["converged"]

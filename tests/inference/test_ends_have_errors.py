@@ -59,6 +59,7 @@ def test_stated_errors_of_ends_are_those_of_repetition():
         assert (np.abs(stated / off - 1) < 0.25).all()
 
 
+@pytest.mark.calibrate
 def test_two_seeds_differ_by_the_errors_of_their_ends():
     """Weighted draws: ends of two seeds, over the root of the sum of their squared errors."""
     rng, protocol = np.random.default_rng(4), UnaryEncoding.optimized(30, 1.0)

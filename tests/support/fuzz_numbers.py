@@ -1,8 +1,8 @@
 """A standing fuzzer of numbers: random protocols × priors × cells × respondents, at the public door, against plain NumPy.
 
-``python tests/fuzz_numbers.py [--seconds 600] [--seed 17] [--count 1]`` (``make fuzz-numbers``) draws fresh seeds, prints
-what it compared, and for every number that lies further from its reference than stated errors allow the line that makes it
-again. ``tests/test_fuzz_numbers.py`` runs a seeded few.
+``python tests/support/fuzz_numbers.py [--seconds 600] [--seed 17] [--count 1]`` (``make fuzz-numbers``) draws fresh seeds,
+prints what it compared, and for every number that lies further from its reference than stated errors allow the line that
+makes it again. ``tests/test_fuzz_numbers.py`` runs a seeded few.
 """
 
 import argparse
@@ -604,7 +604,7 @@ def main():
         if found.faults:
             bad += 1
             print(f"\nFAULT: {kind}: {found.said}", *found.faults, sep="\n  ")
-            print(f"  again: python tests/fuzz_numbers.py --seed {seed} --count 1", flush=True)
+            print(f"  again: python tests/support/fuzz_numbers.py --seed {seed} --count 1", flush=True)
         elif given.count == 1:
             print(f"{kind}: {found.said}: {found.count} numbers agree")
         seed += 1

@@ -29,6 +29,7 @@ def weak():
     return module
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("n", "yes", "lower", "upper", "sd"),
     [  # by grids over both coefficients
@@ -66,6 +67,7 @@ def test_ends_lie_where_references_say(weak, numbers):
     assert max(off) < weak.RIGHT, dict(zip(numbers, off, strict=True))
 
 
+@pytest.mark.calibrate
 def test_ends_in_a_flat_tail_have_the_draws_that_they_need(weak):
     """Weights of 2¹⁷ draws were short, and chains of as many took longer and ended .39 posterior sd away, unaccepted."""
     right, (frame, formula, used, _, _, a) = weak.stored()[80], weak.design(80)

@@ -375,6 +375,7 @@ def test_polynomials_are_orthonormal_and_span_the_powers():
     np.testing.assert_allclose(raw.columns.common[raw.pattern][:, 1:], x[:, None] ** [1, 2, 3], rtol=1e-12)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore:(The prior decides|Prior and reports disagree) on")
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")  # of ends, which nothing here looks at
 @pytest.mark.parametrize("right", ["scale(x) + poly(number, 2)*g", "bs(x, df=4) + T(g, 'v')"])

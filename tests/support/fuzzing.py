@@ -1,4 +1,4 @@
-"""Mutated files of every format, read in a process of its own: ``python tests/fuzzing.py FIRST EXAMPLES``.
+"""Mutated files of every format, read in a process of its own: ``python tests/support/fuzzing.py FIRST EXAMPLES``.
 
 A C library that hangs, crashes or takes all memory ends this process, and its last line names the format and the seed.
 """

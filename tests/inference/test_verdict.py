@@ -25,6 +25,7 @@ def test_k_hat_counts_only_where_the_weights_matter():
     assert uneven.k_hat > verdict.LIMITS.k_hat and uneven.verdict.next == "other"
 
 
+@pytest.mark.calibrate
 def test_hundreds_of_cells_are_not_refused_by_chance():
     """Of 620 cells with nearly equal weights some have a large k-hat; none of them refuses the others."""
     rng = np.random.default_rng(2)

@@ -29,6 +29,7 @@ def function_of(add, shape):
     return function._pytensor_function, len(optimised._pytensor_function.maker.fgraph.toposort())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("cells", [1, 5])
 def test_a_grr_survey_is_evaluated_as_by_hand_from_fewer_nodes(cells):
     surveys = [survey(lb.GRR(A, 1.0), seed) for seed in range(cells)]

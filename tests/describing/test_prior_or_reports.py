@@ -23,6 +23,7 @@ def survey(protocol, filled, n, seed=0):
     return lb.Collection([f"c{x}" for x in range(p.size)], tally)
 
 
+@pytest.mark.calibrated("oue")
 @pytest.mark.parametrize("protocol", [lb.GRR(60, 2.0), UnaryEncoding.optimized(40, 1.0)], ids=["grr", "oue"])
 def test_nine_tenths_of_the_categories_are_empty(protocol):
     """Most credible intervals are less than half as wide as the confidence intervals, rightly so."""
@@ -152,6 +153,7 @@ def test_the_practical_floor_is_an_option():
         assert decision_given(data, moved)["decided_by"] == by
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("prior", ["learnt", "jeffreys"])
 @pytest.mark.parametrize("n", [200, 60_000])
 def test_fits_without_draws_say_the_same(prior, n):

@@ -40,6 +40,7 @@ def log_likelihoods(data, shape, **options):
     return model, np.concatenate([np.ravel(model.compile_logp(v, mode=INTERPRETED)(point)) for v in model.observed_RVs])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("floatx", ["float64", "float32"])
 @pytest.mark.parametrize("n", SIZES)
 def test_every_form_of_the_likelihood_counts_every_report(n, floatx):

@@ -23,6 +23,8 @@ from ldpbayes.protocols import GRR, Channel, designs, kronecker
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.road.methods import METHODS
 
+pytestmark = pytest.mark.long
+
 WARNER = Collection(["no", "yes"], [Tally(designs.warner(0.7), [0, 1], [60, 40])])
 
 
@@ -33,10 +35,11 @@ def collected(protocol, n, seed=1, **fields):
     return Collection(labels, [Tally(protocol, *protocol.simulate(truth, rng))], **fields)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("alpha", [0.02, 0.1, 0.5, 2.0])
 @pytest.mark.parametrize("ci_prob", [0.95, 0.99])
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
-def test_mend_2_upper_ends_of_categories_that_share_their_group(alpha, ci_prob):
+def test_upper_ends_of_categories_that_share_their_group(alpha, ci_prob):
     channel = Channel([[0.6, 0.6, 0.2], [0.1, 0.1, 0.5], [0.3, 0.3, 0.3]])
     collection = Collection("abc", [Tally(channel, [0, 1, 2], [6, 1, 3])])
     settings = {"random_seed": 1, "ci_prob": ci_prob}
@@ -47,7 +50,7 @@ def test_mend_2_upper_ends_of_categories_that_share_their_group(alpha, ci_prob):
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.5])
-def test_mend_5_evidence_against_the_exact_one(alpha):
+def test_evidence_against_the_exact_one(alpha):
     collection = collected(GRR(3, 0.1), 6, seed=2)
     found = weighted(collection, alpha)
     right = Exact().moments(collection, alpha).log_evidence
@@ -58,7 +61,7 @@ def test_mend_5_evidence_against_the_exact_one(alpha):
     )
 
 
-def test_mend_7_the_error_of_weighted_means_counts_weights_that_go_with_the_quantity():
+def test_the_error_of_weighted_means_counts_weights_that_go_with_the_quantity():
     collection = collected(kronecker([GRR(2, 2.0), GRR(3, 2.0)]), 2000, seed=2)
     means, errors = [], []
     for seed in range(24):
@@ -73,12 +76,13 @@ def test_mend_7_the_error_of_weighted_means_counts_weights_that_go_with_the_quan
     assert 0.8 < np.sqrt(np.mean(ratio**2)) < 1.18  # 6 correlated ratios, each known to 15 %; 1/Σw² alone gives 1.28
 
 
+@pytest.mark.calibrated("weighted")
 @pytest.mark.parametrize(
     "method, prior",
     [(Weighted(draws=250), LogisticNormal(4, 1.5)), (Surrogate(draws=250), "learnt")],
     ids=["weighted", "surrogate"],
 )
-def test_mend_7_other_engines_that_resample_by_weights_have_that_error_too(method, prior, monkeypatch):
+def test_other_engines_that_resample_by_weights_have_that_error_too(method, prior, monkeypatch):
     """The bootstrap of (value, weight) pairs is the second way; 1/Σw² alone misses it by up to an eighth."""
     problem = Problem.of(collected(UnaryEncoding.optimized(4, 2.0), 60, seed=2), prior)
     answer = method.answer(problem, method.plan(problem), random_seed=1, ci_prob=0.95)
@@ -93,7 +97,7 @@ def test_mend_7_other_engines_that_resample_by_weights_have_that_error_too(metho
     np.testing.assert_allclose(summary["mcse"] / summary["sd"], np.maximum(error / sd, least), rtol=0.05)
 
 
-def test_mend_8_moved_draws_have_the_known_sd():
+def test_moved_draws_have_the_known_sd():
     rng = np.random.default_rng(1)
     p = rng.dirichlet([600.0, 250.0, 100.0, 40.0, 10.0], 4000)
     sd = 0.8 * p.std(axis=0)
@@ -102,7 +106,7 @@ def test_mend_8_moved_draws_have_the_known_sd():
     np.testing.assert_allclose(moved.sum(axis=1), 1)
 
 
-def test_mend_9_a_share_of_tiny_shares_is_defined():
+def test_a_share_of_tiny_shares_is_defined():
     derived = (Derived("share", ("c1",), ("c1", "c2")),)
     collection = Collection(["c0", "c1", "c2"], [Tally(GRR(3, 5.0), [0], [60])], derived=derived)
     tree = fit(collection, 0.002, random_seed=1, estimates=False)
@@ -119,20 +123,20 @@ def test_mend_9_a_share_of_tiny_shares_is_defined():
         (lambda: fit(collected(GRR(3, 1.0), 50), "flat", Surrogate(), ci_prob=7, estimates=False), "ci_prob must be"),
     ],
 )
-def test_mend_13_arguments_are_refused(call, words):
+def test_arguments_are_refused(call, words):
     with pytest.raises(ArgumentError, match=words):
         call()
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_mend_13_a_generator_is_no_seed_and_is_refused_before_sampling(name, monkeypatch):
+def test_a_generator_is_no_seed_and_is_refused_before_sampling(name, monkeypatch):
     method = METHODS[name]()
     monkeypatch.setattr(type(method), "run", lambda *_: pytest.fail("sampled"))
     with pytest.raises(ArgumentError, match="random_seed must be an integer >= 0 or None, got a numpy Generator"):
         fit(WARNER, "flat", method, random_seed=np.random.default_rng(1), estimates=False)
 
 
-def test_mend_13_one_name_may_be_excluded():
+def test_one_name_may_be_excluded():
     assert select_method(WARNER, exclude="exact").method.name == "quadrature"
 
 
@@ -141,7 +145,7 @@ def test_mend_13_one_name_may_be_excluded():
     [name for name in METHODS if name not in ("weighted", "nuts", "hmc")],
 )
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
-def test_mend_13_every_result_has_a_summary_and_its_seed(name):
+def test_every_result_has_a_summary_and_its_seed(name):
     collection, method = collected(GRR(3, 1.0), 40), METHODS[name](draws=20, chains=2)
     tree = fit(collection, "flat", method, random_seed=3, estimates=False)
     assert tree["summary"]["mean"].shape == (2, 3) and tree.attrs["random_seed"] == 3
@@ -158,7 +162,7 @@ LARGE = {
 
 
 @pytest.mark.parametrize("n", LARGE)
-def test_mend_14_two_categories_at_any_number_of_reports(n):
+def test_two_categories_at_any_number_of_reports(n):
     mean, sd, lower, upper, log_evidence = LARGE[n]
     collection = Collection(["no", "yes"], [Tally(designs.warner(0.7), [0, 1], [6 * n // 10, 4 * n // 10])])
     found = Exact().moments(collection, "jeffreys")
@@ -170,7 +174,7 @@ def test_mend_14_two_categories_at_any_number_of_reports(n):
 
 @pytest.mark.parametrize("n", [10**10, 10**11, 10**12])
 @pytest.mark.parametrize("a", [2, 4, 30])
-def test_mend_14_grr_at_any_number_of_reports(a, n):
+def test_grr_at_any_number_of_reports(a, n):
     """At so many reports the posterior is normal: E[P] is the oracle and its sd that of the counts."""
     protocol, share = GRR(a, 1.0), np.linspace(1, 2, a) / np.linspace(1, 2, a).sum()
     channel = protocol.channel()
@@ -186,7 +190,7 @@ def test_mend_14_grr_at_any_number_of_reports(a, n):
 
 @pytest.mark.parametrize("prior", [1e-6, 1e9])
 @pytest.mark.parametrize("n", [100, 10**6])
-def test_mend_14_extreme_priors_are_served(prior, n):
+def test_extreme_priors_are_served(prior, n):
     counts = np.array([n // 2, n // 4, n - n // 2 - n // 4])
     tree = fit(Collection("abc", [Tally(GRR(3, 1.0), [0, 1, 2], counts)]), prior, draws=50, random_seed=1, estimates=False)
     mean = tree["summary"]["mean"].sel(target="distribution").values
@@ -194,14 +198,14 @@ def test_mend_14_extreme_priors_are_served(prior, n):
 
 
 @pytest.mark.parametrize("prior", [1e-300, 1e-100, 1e-20, 1e13, 1e300])
-def test_mend_14_priors_beyond_are_refused_in_a_sentence(prior):
+def test_priors_beyond_are_refused_in_a_sentence(prior):
     for method in ("auto", "exact", "quadrature", "surrogate", "pair_slice"):
         with pytest.raises(ArgumentError, match=r"prior must (have concentrations between 1e-09|be from 1e-150)"):
             fit(WARNER, prior, method=method)
 
 
 @pytest.mark.parametrize("a", [10**5, 10**6])
-def test_mend_22_draws_that_no_memory_holds_are_refused_before_time_is_spent(a):
+def test_draws_that_no_memory_holds_are_refused_before_time_is_spent(a):
     protocol = GRR(a, 5.0)
     collection = Collection([f"c{x}" for x in range(a)], [Tally(protocol, [0, 1, 2], [500, 300, 200])])
     with pytest.raises(InfeasibleError, match="ask for fewer draws, or for Exact") as caught:
@@ -209,14 +213,14 @@ def test_mend_22_draws_that_no_memory_holds_are_refused_before_time_is_spent(a):
     assert str(caught.value).count("fewer draws") == 1
 
 
-def test_mend_29_the_reason_of_a_rejection_is_kept_when_nothing_is_left():
+def test_the_reason_of_a_rejection_is_kept_when_nothing_is_left():
     collection = collected(neighbours(10), 60)
     with pytest.warns(DiagnosticWarning, match="Pareto k-hat"):
         tree = fit(collection, "jeffreys", random_seed=1, exclude=("pair_slice", "nuts"), draws=250, estimates=False)
     assert tree.attrs["method"] == "surrogate" and not tree.attrs["converged"]
 
 
-def test_mend_32_one_fit_looks_once():
+def test_one_fit_looks_once():
     """The prior, the separable form and identifiability are worked out once each in a default fit of a GRR collection."""
     watched = {"as_prior", "find_separable", "_identifiability", "unidentified"}
     seen = Counter()
@@ -235,7 +239,7 @@ def test_mend_32_one_fit_looks_once():
     assert dict(seen) == dict.fromkeys(watched, 1)
 
 
-def test_mend_32_nothing_is_prepared_twice_at_a_hand_over_and_mend_29_its_sentences_start_in_upper_case(monkeypatch):
+def test_nothing_is_prepared_twice_at_a_hand_over_and_its_sentences_start_in_upper_case(monkeypatch):
     calls = Counter()
     for name in METHODS:
         kind = type(METHODS[name]())
