@@ -1,6 +1,7 @@
 """regress: from a formula and a data frame to the posterior of the coefficients, or their maximum-likelihood estimates."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
@@ -27,6 +28,7 @@ from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.designs import ListExperiment
 from ldpbayes.regression import denying, lists, maximum
 from ldpbayes.regression.beside import Beside
+from ldpbayes.regression.constants import ROUNDING
 from ldpbayes.regression.design import MAX_COLUMNS, Design, arrays
 from ldpbayes.regression.formula import Formula
 from ldpbayes.regression.marginal import maximize_marginal
@@ -140,9 +142,10 @@ def regress(
     formula : str
         ``"answer ~ age + C(sex) + (1 | county)"``: the left side names the private answer, the right side its terms, in the
         notation of R; ``(1 | g)`` are effects of groups that are pooled in part, ``(1 | g/h)`` nested ones, ``rw(x)`` is a
-        random walk over ordered levels and ``mo(x)`` a monotone effect. Names are columns of the data. The only functions
-        beside these are abs, binary, bs, C, ceil, center, cos, exp, expm1, floor, I, log, log10, log1p, log2, poly, round,
-        S, scale, sin, sqrt, standardize and T, so that a formula from elsewhere can do no harm.
+        random walk over ordered levels, ``mo(x)`` a monotone effect, ``s(x)`` a penalised curve, and ``sex*mo(x)`` one that
+        differs by sex. Names are columns of the data. The only functions beside these are abs, binary, bs, C, ceil, center,
+        cos, exp, expm1, factor, floor, I, log, log10, log1p, log2, poly, round, S, scale, sin, sqrt, standardize and T, so
+        that a formula from elsewhere can do no harm.
     protocol : AbstractProtocol, mapping of value to AbstractProtocol, or ListExperiment
         How the reports were made; with ``design``, the protocol of each value of that column. Of a list experiment the
         answer is the trait, and the values are 0 or control, 1 or treatment, and direct.
@@ -321,7 +324,7 @@ class Model:
             people,
             labels.index(label),
             labels,
-            tuple(_monotone(group, first, people, between[group.name]) for group in groups if group.kind == "mo"),
+            tuple(_monotone(group, first, people, between[group.name], columns) for group in groups if group.kind == "mo"),
             **more,
         )
         if (unknowns := regression.n_unknowns) > MAX_COLUMNS:
@@ -464,11 +467,12 @@ def _effects(groups, first, people, scales):
     """
     names = [group.name for group in groups]
     for group in groups:
-        if group.kind == "rw":
-            root = walk_root(group.places)
-            yield Effects(group.name, group.levels, group.matrix(first), scales[group.name], root=root)
-            continue
         value = group.value[first]
+        if group.kind != "group":  # over levels or a curve, for a unit of an indicator or one sd of a number
+            unit = 1.0 if np.isin(value, (-1, 0, 1)).all() else float(moments_of(value, people)[1])
+            root, matrix = walk_root(group.places), group.matrix(first) / unit
+            yield Effects(group.name, group.levels, matrix, scales[group.name], unit, root=root)
+            continue
         centre, unit = map(float, moments_of(value, people))
         if not np.ptp(value[people > 0]):  # an intercept, or a constant
             yield Effects(group.name, group.levels, group.matrix(first), scales[group.name])
@@ -483,11 +487,16 @@ def _effects(groups, first, people, scales):
         yield Effects(group.name, group.levels, matrix, scales[group.name], unit, centre, at)
 
 
-def _monotone(group, first, people, scale):
-    """Return a monotone effect, whose change has the prior of a column with equal steps: of two levels that of a factor."""
-    root, index = np.tri(len(group.levels), len(group.levels) - 1, -1), group.index[first]
-    root -= np.average(root[index], axis=0, weights=people)
-    unit = float(moments_of(root.mean(axis=1)[index], people)[1])
+def _monotone(group, first, people, scale, columns):
+    """Return a monotone effect, whose change has the prior of a column with equal steps: of two levels that of a factor.
+
+    Its mean over people is taken off where the common columns have what multiplies it, such as the intercept.
+    """
+    root, index, value = np.tri(len(group.levels), len(group.levels) - 1, -1), group.index[first], group.value[first]
+    rest = value - columns @ np.linalg.lstsq(columns, value)[0]
+    if not np.ptp(value) or np.abs(rest).max() <= ROUNDING * np.abs(value).max():
+        root -= np.average(root[index], axis=0, weights=people * value**2)
+    unit = float(moments_of(value * root.mean(axis=1)[index], people)[1])
     return Monotone(group.name, group.levels, group.matrix(first), root, scale / unit)
 
 
@@ -506,7 +515,8 @@ def _scales(prior, design, unit):
         return scales, {name: unit * scale for name, scale in between.items()}
     for name, value in prior.items():
         value = checks.positive(value, f"prior of {name}")
-        short = [effect for effect in between if effect == name or effect.replace("1|", "") == name]
+        written = {effect: re.sub(r"\[[^]]*\]", "", effect).replace("1|", "") for effect in between}
+        short = [effect for effect, text in written.items() if name in (effect, text)]
         chosen = [k for k, term in enumerate(design.terms) if term == name or term.split("[")[0] == name]
         if not chosen and not short:
             raise ArgumentError(f"prior must name terms ({listed([*design.terms, *between])}), got {shown(name)}.")
@@ -805,9 +815,9 @@ def _patterns(model):
     centres = {effect.name: effect.centre for effect in model.prior.effects}
     columns |= model.prior.stated_columns()
     for group in design.columns.groups:
-        centre = {"centre": centres.get(group.name, 0.0)}
-        columns[f"index {group.name}"] = (("pattern_of_columns",), group.index[first], centre)
-        columns[f"value {group.name}"] = (("pattern_of_columns",), group.value[first])
+        for key, array in group.stored().items():
+            dims = ("pattern_of_columns", f"{group.name}_level")[: array.ndim]
+            columns[f"{key} {group.name}"] = (dims, array[first], {"centre": centres.get(group.name, 0.0)})
     return xr.Dataset(columns, {"term": list(model.prior.terms)})
 
 

@@ -1,8 +1,8 @@
 """Maximum likelihood with effects of groups: the likelihood integrated over these, and its maximum.
 
 Effects of one grouping factor are integrated group by group, by Gauss–Hermite quadrature about the mode of each group in
-coordinates of its curvature; one node is Laplace's approximation. Several factors, walks and smooths are integrated at once, by
-Laplace's approximation alone.
+coordinates of its curvature; one node is Laplace's approximation. Several factors, walks and smooths are integrated at once,
+by Laplace's approximation alone.
 """
 
 from dataclasses import dataclass, field, replace
