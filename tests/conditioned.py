@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from ldpbayes.posteriors import expanded
-from ldpbayes.posteriors.base import Watch
-from ldpbayes.posteriors.conditioned_product import ConditionedProduct
-from ldpbayes.posteriors.problem import Problem
+from ldpbayes.methods import expanded
+from ldpbayes.methods.base import Watch
+from ldpbayes.methods.conditioned_product import ConditionedProduct
+from ldpbayes.methods.problem import Problem
 
 
 class Alone:

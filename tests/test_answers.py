@@ -10,8 +10,8 @@ from ldpbayes.errors import ArgumentError, DiagnosticWarning
 from ldpbayes.estimators import Oracle
 from ldpbayes.estimators.confidence import combined_interval, confidence_intervals
 from ldpbayes.inference.diagnostics import Diagnostics, summarize
+from ldpbayes.methods.exact import Exact
 from ldpbayes.pages import show
-from ldpbayes.posteriors.exact import Exact
 from ldpbayes.priors import Dirichlet, as_prior
 from ldpbayes.protocols import GRR, HadamardResponse, SubsetSelection, designs
 from ldpbayes.protocols.local_hashing import LocalHashing

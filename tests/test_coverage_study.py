@@ -14,7 +14,7 @@ from ldpbayes.collections import Collection, Tally
 from ldpbayes.estimators.confidence import confidence_intervals
 from ldpbayes.estimators.mle import MLE
 from ldpbayes.estimators.oracle import Oracle
-from ldpbayes.posteriors.exact import Exact
+from ldpbayes.methods.exact import Exact
 from ldpbayes.protocols.base import Binomials
 from ldpbayes.protocols.designs import crosswise, warner
 from ldpbayes.protocols.grr import GRR

@@ -15,8 +15,8 @@ from ldpbayes.estimators.base import information_covariance
 from ldpbayes.estimators.mle import MLE
 from ldpbayes.estimators.oracle import Oracle
 from ldpbayes.likelihoods import DenseRows, StackedRows
-from ldpbayes.posteriors.exact import Exact
-from ldpbayes.posteriors.quadrature import Quadrature
+from ldpbayes.methods.exact import Exact
+from ldpbayes.methods.quadrature import Quadrature
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import designs
 from ldpbayes.simulation import population

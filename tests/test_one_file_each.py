@@ -67,7 +67,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes.posteriors.base import AbstractPosterior, Outcome, Plan
+from ldpbayes.methods.base import AbstractPosterior, Outcome, Preparation
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Toy(AbstractPosterior):
     needs: ClassVar[tuple[str, ...]] = ("rows",)
 
     def prepare(self, problem):
-        return Plan("Draws from the prior, weighted.", 1.0, problem)
+        return Preparation("Draws from the prior, weighted.", 1.0, problem)
 
     def run(self, plan, rng, watch):
         problem = plan.state
@@ -191,7 +191,7 @@ def copy(tmp_path_factory):
     files = {
         "protocols/toy.py": PROTOCOL,
         "priors/toy.py": f'"""A logistic-normal prior."""\n\n{header}{prior[start:stop].rstrip()}\n{PRIOR_NAMED}',
-        "posteriors/toy.py": ENGINE,
+        "methods/toy.py": ENGINE,
         "sources/toy.py": READER,
         "pages/renderers/toy.py": RENDERER,
     }

@@ -18,7 +18,7 @@ from ldpbayes import GRR, Cells, Collection, Tally, answers, fit, load, result, 
 from ldpbayes.collections import Derived
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.fitness.crosschecking import predictive_check
-from ldpbayes.posteriors.frequency import frequency_moments
+from ldpbayes.methods.frequency import frequency_moments
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.pymc import observe
 from ldpbayes.result import saving

@@ -27,7 +27,7 @@ from ldpbayes import read, sources, write
 from ldpbayes.collections import Cells, Collection, Derived, Tally, as_collection
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesWarning, RankDeficientWarning
 from ldpbayes.protocols import GRR, bits, designs, make_protocol
-from ldpbayes.protocols.columns import Bytes, Integers, Lists
+from ldpbayes.protocols.columns import Bytes, Integers, ListColumn
 from ldpbayes.scanning import scan
 from ldpbayes.simulation import population
 from ldpbayes.sources import AbstractFile, open_source, read_collection, stream, write_collection
@@ -804,9 +804,9 @@ def test_what_is_written_is_what_is_read(case, examples, tmp_path_factory):
         Integers(np.array([0, 1]), labelled=True),
         Integers(np.array([0, 1]), labelled=True, boolean=True),
         Bytes(np.array([1, 2]), np.array([0, 128, 128], dtype=np.uint8)),
-        Lists(np.array([1, 1]), np.array([0, 1])),
-        Lists(np.array([1, 1]), ["a", "b"]),
-        Lists(np.array([0, 1]), np.array([True])),
+        ListColumn(np.array([1, 1]), np.array([0, 1])),
+        ListColumn(np.array([1, 1]), ["a", "b"]),
+        ListColumn(np.array([0, 1]), np.array([True])),
     ],
     ids=lambda column: f"{type(column).__name__}-{column.what}",
 )

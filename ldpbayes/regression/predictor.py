@@ -23,7 +23,7 @@ PRIVATE = "private"
 _PLAIN = re.compile(r"[^\W\d][\w.]*")
 
 
-class Family(abc.ABC):
+class OutcomeFamily(abc.ABC):
     """A law of the outcome given its linear predictor η, in units in which η is of the order of one.
 
     Outcomes are (y − centre)/unit. Formulas take arrays of any shapes that go together.
@@ -63,7 +63,7 @@ class Family(abc.ABC):
         return eta
 
 
-class Normal(Family):
+class Normal(OutcomeFamily):
     """y ~ N(η, σ²), with one σ for all."""
 
     name, words, spread = "normal", "change of the mean", True
@@ -88,7 +88,7 @@ class Normal(Family):
         return -float(people.sum()) * (0.5 * np.log(2 * np.pi) + np.log(unit))
 
 
-class Bernoulli(Family):
+class Bernoulli(OutcomeFamily):
     """y is 1 with probability 1/(1 + e^−η), else 0."""
 
     name, words, factor, formed = "bernoulli", "change of the log odds", "odds ratio", False
@@ -108,7 +108,7 @@ class Bernoulli(Family):
         return expit(eta)
 
 
-class Poisson(Family):
+class Poisson(OutcomeFamily):
     """y ~ Poisson(e^η); the centre of η is the log of the mean outcome."""
 
     name, words, factor = "poisson", "change of the log mean", "ratio of means"
@@ -137,7 +137,7 @@ class Poisson(Family):
         return np.exp(np.minimum(eta, 300.0))
 
 
-FAMILIES: Mapping[str, Family] = {family.name: family for family in (Normal(), Bernoulli(), Poisson())}
+FAMILIES: Mapping[str, OutcomeFamily] = {family.name: family for family in (Normal(), Bernoulli(), Poisson())}
 
 
 @dataclass(frozen=True)
@@ -150,12 +150,12 @@ class Predicted:
         ``y ~ age + private(answer)``; its left side is the outcome.
     private : Formula
         Of the private answer.
-    family : Family
+    family : OutcomeFamily
     """
 
     formula: Formula
     private: Formula
-    family: Family
+    family: OutcomeFamily
 
     @classmethod
     def asked(cls, formula: Formula, family: Any, private: Any) -> "Predicted | None":
@@ -210,14 +210,14 @@ class Predicted:
             if stated[name] is not None:
                 raise ArgumentError(f"{name} must be left out where a private answer is a predictor.")
 
-    def of(self, cleaned: Any, reports: Any, labels: tuple[str, ...], reference: str | None) -> "Records":
+    def of(self, cleaned: Any, reports: Any, labels: tuple[str, ...], reference: str | None) -> "OutcomeRecords":
         """Return the outcomes of a table, and their columns for each answer.
 
         Parameters
         ----------
         cleaned : pandas.DataFrame
             With ``columns``.
-        reports : regression.reports.Reports
+        reports : regression.reports.RowReports
             Of the same rows.
         labels : tuple of str
             Of the private answer.
@@ -241,7 +241,7 @@ class Predicted:
         people = cleaned.iloc[met][list(names)].reset_index(drop=True), np.bincount(person, count, len(met))
         design = Design(self.formula, frame, rows)
         scales = np.where(np.array(design.terms) == "Intercept", INTERCEPT, SCALE)
-        return Records(self, design, labels, levels, y.astype(float), place, count, people, scales)
+        return OutcomeRecords(self, design, labels, levels, y.astype(float), place, count, people, scales)
 
     def with_answers(self, frame: Any, levels: tuple[str, ...]) -> Any:
         """Return a frame of covariates with every answer beside each row: all rows with the first answer come first."""
@@ -254,7 +254,7 @@ class Predicted:
 
 
 @dataclass(frozen=True, eq=False)
-class Records:
+class OutcomeRecords:
     """Outcomes with their columns, and the prior scales of these.
 
     Attributes
@@ -284,7 +284,7 @@ class Records:
     people: tuple[Any, np.ndarray]
     scales: np.ndarray
 
-    def under(self, prior: Any, others: tuple[str, ...]) -> tuple["Records", Any]:
+    def under(self, prior: Any, others: tuple[str, ...]) -> tuple["OutcomeRecords", Any]:
         """Return (the records with the scales that a prior states, what of it is left for the private answer).
 
         Parameters

@@ -9,7 +9,7 @@ from ldpbayes.errors import ConvergenceError, InfeasibleError, listed
 from ldpbayes.inference.ends import normal_reach
 from ldpbayes.regression import predictor_target
 from ldpbayes.regression.maximum import EXTREME, UNBOUNDED, Maximum, dependent, on_columns
-from ldpbayes.regression.predictor_target import Target
+from ldpbayes.regression.predictor_target import OutcomeTarget
 
 
 class OutcomeMaximum(Maximum):
@@ -44,12 +44,12 @@ class OutcomeMaximum(Maximum):
         return super().summary(ci_prob).assign({"outcome_mean": estimate, "outcome_sd": error, **ends})
 
 
-def estimate(target: Target, n: int, ci_prob: float, near: float) -> OutcomeMaximum:
+def estimate(target: OutcomeTarget, n: int, ci_prob: float, near: float) -> OutcomeMaximum:
     """Return the estimates.
 
     Parameters
     ----------
-    target : Target
+    target : OutcomeTarget
         With ``flat`` set.
     n : int
         Number of reports.
@@ -117,7 +117,7 @@ def estimate(target: Target, n: int, ci_prob: float, near: float) -> OutcomeMaxi
     return OutcomeMaximum(data, coords, attrs)
 
 
-def _refuse_infinite(target: Target, z: np.ndarray, information: np.ndarray) -> None:
+def _refuse_infinite(target: OutcomeTarget, z: np.ndarray, information: np.ndarray) -> None:
     """Raise where the likelihood still rises as unknowns go to infinity, or is flat."""
     prior, records = target.prior, target.prior.outcome
     eigenvalues, vectors = np.linalg.eigh(0.5 * (information + information.T))

@@ -23,25 +23,25 @@ from ldpbayes.regression.denying import Denied
 from ldpbayes.regression.design import arrays
 from ldpbayes.regression.lists import Listed
 from ldpbayes.regression.maximum import starting_point
-from ldpbayes.regression.predictor import Records
+from ldpbayes.regression.predictor import OutcomeRecords
 from ldpbayes.sources.records import Entries
 
 
 @dataclass(frozen=True, eq=False)
-class Joint(Regression):
+class OutcomePrior(Regression):
     """The prior of a regression of a private answer, and that of the coefficients of an outcome.
 
     Parameters
     ----------
-    records : Records
+    records : OutcomeRecords
     """
 
-    records: Records | None = None
+    records: OutcomeRecords | None = None
     #: No engine compiles it as a whole.
     linear = None  # type: ignore[assignment]
 
     @property
-    def outcome(self) -> Records:
+    def outcome(self) -> OutcomeRecords:
         assert self.records is not None
         return self.records
 
@@ -97,17 +97,17 @@ class Joint(Regression):
 
 
 @dataclass(frozen=True, eq=False)
-class JointDenied(Joint, Denied):
+class DenyingOutcomePrior(OutcomePrior, Denied):
     """The same where some deny."""
 
 
 @dataclass(frozen=True, eq=False)
-class JointListed(Joint, Listed):
+class ListedOutcomePrior(OutcomePrior, Listed):
     """The same of the trait of a list."""
 
 
 @dataclass(frozen=True, eq=False)
-class Rows(Entries):
+class OutcomeEntries(Entries):
     """Entries that have an outcome each, in the order of the cells of the private answer.
 
     Attributes
@@ -125,16 +125,16 @@ class Rows(Entries):
     left_out: float = 0.0
 
     @classmethod
-    def joined(cls, reports: Any, cell: np.ndarray, n_cells: int, records: Records) -> "Rows":
+    def joined(cls, reports: Any, cell: np.ndarray, n_cells: int, records: OutcomeRecords) -> "OutcomeEntries":
         """Return the entries of rows of a table: equal ones count together.
 
         Parameters
         ----------
-        reports : regression.reports.Reports
+        reports : regression.reports.RowReports
         cell : (n,) int array
             The cell of each row.
         n_cells : int
-        records : Records
+        records : OutcomeRecords
         """
         family, (centre, unit) = records.asked.family, records.units
         seen = reports.count > 0
@@ -159,7 +159,7 @@ class Rows(Entries):
 
 
 @dataclass(frozen=True, eq=False)
-class Target(of_answers.Target):
+class OutcomeTarget(of_answers.RegressionTarget):
     """log prior(z) + Σ_rows log Σ_x P(r | x) P(x) f(y | x), or the likelihood alone.
 
     Attributes
@@ -168,8 +168,8 @@ class Target(of_answers.Target):
         From the highest mode to others whose mass may count, such as that where labels switch.
     """
 
-    prior: Joint
-    reports: Rows
+    prior: OutcomePrior
+    reports: OutcomeEntries
     others: tuple[np.ndarray, ...] = ()
 
     #: Nothing is compiled.
@@ -264,21 +264,29 @@ class Target(of_answers.Target):
 AT = Weighting().far[2]
 
 
-def joined(model: Any, records: Records) -> tuple[Joint, Target]:
+def joined(model: Any, records: OutcomeRecords) -> tuple[OutcomePrior, OutcomeTarget]:
     """Return the prior and the target of a model of the private answer that has an outcome beside it.
 
     Parameters
     ----------
     model : Model
-    records : Records
+    records : OutcomeRecords
     """
     inner = model.prior
-    kind = JointDenied if isinstance(inner, Denied) else JointListed if isinstance(inner, Listed) else Joint
+    kind = (
+        DenyingOutcomePrior
+        if isinstance(inner, Denied)
+        else ListedOutcomePrior
+        if isinstance(inner, Listed)
+        else OutcomePrior
+    )
     prior = kind(**{one.name: getattr(inner, one.name) for one in fields(inner)}, records=records)
-    return prior, Target(prior, Rows.joined(model.reports, model.cell, model.target.reports.n_cells, records))
+    return prior, OutcomeTarget(
+        prior, OutcomeEntries.joined(model.reports, model.cell, model.target.reports.n_cells, records)
+    )
 
 
-def climb(target: Target, watch: Any = None) -> tuple[Target, tuple, list[float]]:
+def climb(target: OutcomeTarget, watch: Any = None) -> tuple[OutcomeTarget, tuple, list[float]]:
     """Return (the target with its other modes, the highest mode as ``find_mode`` has it, how much lower the others are).
 
     The likelihood has several modes where reports say little: those in which labels switch, for one. Searches start where
@@ -308,7 +316,7 @@ def climb(target: Target, watch: Any = None) -> tuple[Target, tuple, list[float]
     return replace(target, others=near), modes[best], lower
 
 
-def patterns(records: Records) -> Any:
+def patterns(records: OutcomeRecords) -> Any:
     """Return what restores the outcome's design, and the rows of covariates of both parts, as a Dataset."""
     import xarray as xr
 
@@ -322,12 +330,12 @@ def patterns(records: Records) -> Any:
     return xr.Dataset(columns, {"outcome_term": list(design.terms)}, attrs)
 
 
-def facts(target: Target, sample: Any) -> dict[str, Any]:
+def facts(target: OutcomeTarget, sample: Any) -> dict[str, Any]:
     """Return what a result says of the outcome: formulas, family, how much its form tells, and modes that chains left out.
 
     Parameters
     ----------
-    target : Target
+    target : OutcomeTarget
     sample : Outcome
         Draws of the unknowns.
     """
@@ -347,7 +355,7 @@ def facts(target: Target, sample: Any) -> dict[str, Any]:
     return said
 
 
-def form_share(target: Target, z: np.ndarray) -> float:
+def form_share(target: OutcomeTarget, z: np.ndarray) -> float:
     """Return the share of the precision on an effect of the answer that the form of the outcome would give without reports.
 
     Precisions are those of the effect by the outer products of the scores of all rows, at the mean of draws, with those of
@@ -355,7 +363,7 @@ def form_share(target: Target, z: np.ndarray) -> float:
 
     Parameters
     ----------
-    target : Target
+    target : OutcomeTarget
     z : (S, u) array
     """
     at, places = z.mean(axis=0), target.prior.spans["outcome"].start + np.array(target.prior.outcome.effects(), dtype=int)

@@ -13,9 +13,9 @@ from recorded import record
 
 from ldpbayes import Collection, Tally, fit
 from ldpbayes.methods import Exact, Quadrature
-from ldpbayes.posteriors.base import Watch
-from ldpbayes.posteriors.problem import Problem
-from ldpbayes.posteriors.quadrature.rules import ProductRule
+from ldpbayes.methods.base import Watch
+from ldpbayes.methods.problem import Problem
+from ldpbayes.methods.quadrature.rules import ProductRule
 from ldpbayes.protocols import crosswise, direct
 
 SUMMARY = pathlib.Path(__file__).with_name("denial.csv")

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import ldpbayes as lb
-from ldpbayes.posteriors.base import Watch
-from ldpbayes.posteriors.hmc import HMC
-from ldpbayes.posteriors.problem import Joint
+from ldpbayes.methods.base import Watch
+from ldpbayes.methods.hmc import HMC
+from ldpbayes.methods.problem import Joint
 from ldpbayes.priors import as_prior
 from ldpbayes.protocols import UnaryEncoding
 

@@ -158,13 +158,13 @@ def test_few_categories_by_quadrature():
 
 def test_surrogates_weighted_by_the_likelihood(separable, references):
     """The surrogates' road, on reports whose posterior is known exactly."""
-    from ldpbayes.posteriors.base import Problem, Watch
-    from ldpbayes.posteriors.conjugate import _weighed, nodes_of, shares
-    from ldpbayes.posteriors.nodes import Placement
-    from ldpbayes.posteriors.servers import Weighted
+    from ldpbayes.methods.base import Problem, Watch
+    from ldpbayes.methods.conjugate import _weighed, nodes_of, shares
+    from ldpbayes.methods.nodes import Placement
+    from ldpbayes.methods.servers import WeightedServer
 
     for k, prior in list(enumerate(PRIORS))[:1]:
-        server = Weighted([Problem.of(separable[0], prior)])
+        server = WeightedServer([Problem.of(separable[0], prior)])
         nodes, _ = nodes_of(prior.nodes(), [server], Placement())
         counts = shares(nodes.weights, 4000)
         found, _, verdict = _weighed(server, 0, nodes, counts, np.random.default_rng(1), Watch())

@@ -9,7 +9,7 @@ import pytest
 import ldpbayes as lb
 from ldpbayes.errors import DiagnosticWarning
 from ldpbayes.inference import importance, sampling, verdict
-from ldpbayes.posteriors import base
+from ldpbayes.methods import base
 from ldpbayes.protocols import GRR
 from ldpbayes.result.facts import facts_of
 

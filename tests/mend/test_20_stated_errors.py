@@ -5,8 +5,8 @@ import pytest
 from scipy.special import gammaln
 
 import ldpbayes as lb
-from ldpbayes.posteriors.evidence import log_bayes_factors
-from ldpbayes.posteriors.exact import ExactMoments
+from ldpbayes.methods.evidence import log_bayes_factors
+from ldpbayes.methods.exact import ExactMoments
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import designs
 from ldpbayes.result.facts import facts_of

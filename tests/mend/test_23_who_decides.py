@@ -10,7 +10,7 @@ import ldpbayes as lb
 from ldpbayes.answers.deciding import decision_given, who_decides
 from ldpbayes.answers.sensitivity import sensitivities
 from ldpbayes.inference.scaling import DOUBLINGS, POWERS, VERDICTS, Scaled, by_weights
-from ldpbayes.posteriors.problem import Problem
+from ldpbayes.methods.problem import Problem
 from ldpbayes.priors import Learnt
 from ldpbayes.protocols import UnaryEncoding, designs
 

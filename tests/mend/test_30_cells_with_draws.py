@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ldpbayes as lb
-from ldpbayes.posteriors.frequency import frequency_draws
+from ldpbayes.methods.frequency import frequency_draws
 from ldpbayes.protocols.designs import warner
 from ldpbayes.result.facts import facts_of
 from ldpbayes.road import walk

@@ -7,7 +7,7 @@ import pytest
 from conditioned import Alone
 
 import ldpbayes as lb
-from ldpbayes.posteriors.conditioned_product import ConditionedProduct, PowerFactors
+from ldpbayes.methods.conditioned_product import ConditionedProduct, PowerFactors
 
 LEVELS = [0.025, 0.5, 0.975]
 

@@ -7,11 +7,11 @@ from cases import neighbours
 import ldpbayes as lb
 from ldpbayes.inference.ends import tails
 from ldpbayes.likelihoods.kinds import DenseSampler
-from ldpbayes.posteriors.base import AbstractPosterior, Watch
-from ldpbayes.posteriors.frequency import moments_from_draws
-from ldpbayes.posteriors.many import undrawn
-from ldpbayes.posteriors.problem import Problem
-from ldpbayes.posteriors.surrogate import Surrogate
+from ldpbayes.methods.base import AbstractPosterior, Watch
+from ldpbayes.methods.frequency import moments_from_draws
+from ldpbayes.methods.many import undrawn
+from ldpbayes.methods.problem import Problem
+from ldpbayes.methods.surrogate import Surrogate
 from ldpbayes.protocols.local_hashing import LocalHashing, PooledHashing
 from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.rappor_bits import RapporBits

@@ -11,8 +11,8 @@ from scipy.stats import chi2
 import ldpbayes as lb
 from ldpbayes import Collection, Tally, planning
 from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.methods.exact import ExactMoments
 from ldpbayes.planning import waves
-from ldpbayes.posteriors.exact import ExactMoments
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, RestrictedResponse, SubsetSelection
 

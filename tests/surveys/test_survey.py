@@ -14,8 +14,8 @@ from ldpbayes.collections.survey import design_effect
 from ldpbayes.errors import ArgumentError, DataError, DiagnosticWarning, InfeasibleError
 from ldpbayes.estimators import MLE, Oracle
 from ldpbayes.methods import Exact
-from ldpbayes.posteriors.nuts import JOINT
-from ldpbayes.posteriors.problem import scaled
+from ldpbayes.methods.nuts import JOINT
+from ldpbayes.methods.problem import scaled
 from ldpbayes.priors import Compliance, Dirichlet
 from ldpbayes.protocols import designs
 from ldpbayes.result.cells import select
