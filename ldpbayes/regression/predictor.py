@@ -15,7 +15,7 @@ from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.priors.regression import INTERCEPT, SCALE, moments_of
 from ldpbayes.regression.design import Design
-from ldpbayes.regression.formula import Apply, Column, Formula, Node, columns_of
+from ldpbayes.regression.formula import Apply, Formula, FrameColumn, Node, columns_of
 from ldpbayes.regression.table import distinct_rows
 
 #: The function of a formula whose argument is the private answer.
@@ -358,7 +358,7 @@ def stored_columns(stored: Any, kind: str) -> dict[str, np.ndarray]:
 
 
 def _is_private(node: Node) -> bool:
-    return isinstance(node, Apply) and node.name == PRIVATE and isinstance(node.to[0], Column)
+    return isinstance(node, Apply) and node.name == PRIVATE and isinstance(node.to[0], FrameColumn)
 
 
 def _grouping(formula: Formula) -> list:
