@@ -31,7 +31,7 @@ from ldpbayes.regression.predictor import OutcomeRecords, Predicted
 from ldpbayes.regression.reports import Asked, RowReports, read_reports, reports_of_cells
 from ldpbayes.regression.table import clean, to_pandas
 from ldpbayes.regression.target import WEIGHTING, RegressionTarget
-from ldpbayes.result.facts import state
+from ldpbayes.result.facts import facts_of, state
 from ldpbayes.road.request import Request
 
 if TYPE_CHECKING:
@@ -659,6 +659,8 @@ def _posterior(model, request, watch):
         warn(tree.attrs["outcome"], DiagnosticWarning)
     if tree.attrs["prior_decides"]:
         warn(tree.attrs["prior_decides"], DiagnosticWarning)
+    if facts_of(tree).get("form_share", 0.0) > predictor_target.MOSTLY:
+        warn(facts_of(tree)["form"], DiagnosticWarning)
     return tree
 
 
@@ -703,6 +705,8 @@ def _by_chains(model, mode, request, watch):
     name = "hmc" if model.target.kernel is None and request.name == "auto" else request.name
     settings = {"values": values, "prob": prob, "aimed": aimed, "allowed": allowed, "method": name}
     (z, stats, trouble, _), name = effects.sample(model.target, mode, request.draws, request.chains, rng, watch, **settings)
+    if model.records is not None:
+        trouble = trouble or model.target.unvisited(z)
     error = float(effects.end_errors(values, z, prob).max(initial=0.0))
     step, named = max(z.shape[1] // request.draws, 1), model.variables(z, watch)
     entries = {
@@ -860,14 +864,9 @@ def _add_frequency(tree, model, sample):
 def _undecided(model, z, ci_prob):
     """Return the sentence that says about which coefficients the prior decides, or an empty string."""
     prior = model.prior
-    scaled = _scaled(prior, z, ci_prob)
+    scaled, names = _scaled(prior, z, ci_prob)
     verdict, moves = scaled.verdict, np.divide(scaled.moves, scaled.sd, out=np.zeros(scaled.sd.shape), where=scaled.sd > 0)
-    others = [x for x in range(prior.n_categories) if x != prior.reference]
-    named: dict[int, list[str]] = {1: [], 2: []}
-    for k, name in enumerate(prior.terms):
-        for x in others:
-            if verdict[k, x]:
-                named[verdict[k, x]].append(name if len(others) == 1 else f"{name} ({prior.categories[x]})")
+    named = {which: [name for name, found in zip(names, verdict, strict=True) if found == which] for which in (1, 2)}
     linked = maximum.dependent(prior.design, model.target.reports.sizes, tuple(prior.terms))
     texts = []
     if linked:
@@ -885,7 +884,7 @@ def _undecided(model, z, ci_prob):
 
 
 def _scaled(prior, z, ci_prob):
-    """Return what scaling the prior does to the coefficients, for one sd of the column, (terms, a).
+    """Return (what scaling the prior does to the coefficients, for one sd of the column, and their names).
 
     The prior of what is told from reports only through the sd between groups, the effects, is part of the model and stays as
     it is.
@@ -893,5 +892,10 @@ def _scaled(prior, z, ci_prob):
     log_prior = -0.5 * (z[:, prior.spans[""]] ** 2).sum(axis=1)
     for batch in prior.varying:
         log_prior -= 0.5 * (np.exp(np.minimum(z[:, batch.place], 300.0)) / batch.scale) ** 2
-    values = prior.coefficients(z) * prior.spread[:, None]
-    return Scaled.of_draws(values, log_prior, shares=False, floor=FLOOR_ODDS, ci_prob=ci_prob)
+    others = [x for x in range(prior.n_categories) if x != prior.reference]
+    values = (prior.coefficients(z)[:, :, others] * prior.spread[:, None]).reshape(len(z), -1)
+    names = [f"{term} ({prior.categories[x]})" if len(others) > 1 else term for term in prior.terms for x in others]
+    if isinstance(prior, predictor_target.OutcomePrior):
+        more, terms, log_density = prior.told(z)
+        values, names, log_prior = np.hstack([values, more]), names + terms, log_prior + log_density
+    return Scaled.of_draws(values, log_prior, shares=False, floor=FLOOR_ODDS, ci_prob=ci_prob), names

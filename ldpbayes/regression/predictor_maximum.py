@@ -87,7 +87,7 @@ def estimate(target: OutcomeTarget, n: int, ci_prob: float, near: float) -> Outc
     deviance, sentence = -2 * value, f"Maximum likelihood of {n:,} reports and outcomes, from the observed information."
     if lower and min(lower) < near:
         sentence += f" Another maximum is only {min(lower):.2g} nats lower; standard errors leave it out."
-    spread = prior.variables(z[None]).get("outcome_sd", ((), np.array([np.nan])))[1]
+    spread = prior.variables(z[None]).get("outcome_sd", ((), np.array([[np.nan]])))[1]
     attrs = {
         "question": "Regression on a private answer by maximum likelihood",
         "formula": records.asked.formula.text,
@@ -103,7 +103,7 @@ def estimate(target: OutcomeTarget, n: int, ci_prob: float, near: float) -> Outc
         "bic": deviance + free * float(np.log(n)),
         "n_reports": n,
         "outcome": sentence,
-        "outcome_sd": float(spread[0]),
+        "outcome_sd": float(spread[0, 0]),
         "weighted": False,
         "ci_prob": ci_prob,
     }

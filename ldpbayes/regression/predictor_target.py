@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 
 from ldpbayes.inference.constants import DIFFERENCE
 from ldpbayes.inference.newton import find_mode
+from ldpbayes.inference.verdict import LIMITS
 from ldpbayes.inference.weighted import Weighting
 from ldpbayes.priors.base import Law, NormalLaw, ScaleLaw
 from ldpbayes.priors.regression import BETWEEN, Regression
@@ -25,6 +26,9 @@ from ldpbayes.regression.lists import Listed
 from ldpbayes.regression.maximum import starting_point
 from ldpbayes.regression.predictor import OutcomeRecords
 from ldpbayes.sources.records import Entries
+
+#: The form of the outcome, and no report, decides on an effect where it gives more than half of its precision.
+MOSTLY = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +75,11 @@ class OutcomePrior(Regression):
         out[:, self.outcome.intercept] += centre
         return out
 
+    def told(self, z: np.ndarray) -> tuple[np.ndarray, list[str], np.ndarray]:
+        """Return (coefficients of the outcome for one sd of their columns (k, terms), their names, their log-density)."""
+        own = z[:, self.spans["outcome"]]
+        return own * self.outcome.scales, list(self.outcome.design.terms), -0.5 * (own**2).sum(axis=1)
+
     def describe(self) -> str:
         records, (centre, unit) = self.outcome, self.outcome.units
         y, scale = records.asked.formula.answer, records.scales
@@ -85,14 +94,18 @@ class OutcomePrior(Regression):
         )
 
     def coords(self) -> dict[str, Sequence]:
-        return {**super().coords(), "outcome_term": list(self.outcome.design.terms)}
+        return {
+            **super().coords(),
+            "outcome_term": list(self.outcome.design.terms),
+            "outcome": [self.outcome.asked.formula.answer],
+        }
 
     def variables(self, z: np.ndarray) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
         z = np.asarray(z, dtype=float)
         mine: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
         mine["outcome_coefficients"] = ("outcome_term",), self.outcome_coefficients(z)
         if self._own == 2:
-            mine["outcome_sd"] = (), self.outcome.units[1] * np.exp(z[:, self.spans["spread"].start])
+            mine["outcome_sd"] = ("outcome",), self.outcome.units[1] * np.exp(z[:, self.spans["spread"]])
         return {**super().variables(z), **mine}
 
 
@@ -164,13 +177,14 @@ class OutcomeTarget(of_answers.RegressionTarget):
 
     Attributes
     ----------
-    others : tuple of (u,) arrays
-        From the highest mode to others whose mass may count, such as that where labels switch.
+    modes : tuple of pairs of (u,) array and float
+        The highest mode first, then others whose mass may count, such as that where labels switch, each with how many nats
+        lower the log of its mass is, by its Hessian.
     """
 
     prior: OutcomePrior
     reports: OutcomeEntries
-    others: tuple[np.ndarray, ...] = ()
+    modes: tuple[tuple[np.ndarray, float], ...] = ()
 
     #: Nothing is compiled.
     kernel = None  # type: ignore[assignment]
@@ -256,12 +270,16 @@ class OutcomeTarget(of_answers.RegressionTarget):
 
     def axes(self, covariance):
         """Return those of a regression, and those that lead to other modes."""
-        own = super().axes(covariance)
-        return np.concatenate([own, np.array(self.others).reshape(-1, own.shape[1]) / AT]) if self.others else own
+        others = [(z - self.modes[0][0]) / Weighting().far[0] for z, _ in self.modes[1:]]
+        return np.concatenate([super().axes(covariance), *(one[None] for one in others)])
 
-
-#: Weights are looked at this many steps along an axis.
-AT = Weighting().far[2]
+    def unvisited(self, z: np.ndarray) -> str:
+        """Return the sentence about a mode that no draw of chains (…, u) comes near, or an empty string."""
+        masses = np.exp([-lower for _, lower in self.modes])
+        apart = [np.linalg.norm((z - mode) / z.std(axis=(0, 1)), axis=-1) for mode, _ in self.modes]
+        seen = np.bincount(np.argmin(apart, axis=0).ravel(), minlength=len(masses)) / apart[0].size
+        share = float(np.max(masses / masses.sum(), where=seen < LIMITS.unseen, initial=0.0))
+        return f"no chain came to a mode, such as that of switched labels, with a share of {share:.2g}" * (share > LIMITS.unseen)
 
 
 def joined(model: Any, records: OutcomeRecords) -> tuple[OutcomePrior, OutcomeTarget]:
@@ -287,7 +305,7 @@ def joined(model: Any, records: OutcomeRecords) -> tuple[OutcomePrior, OutcomeTa
 
 
 def climb(target: OutcomeTarget, watch: Any = None) -> tuple[OutcomeTarget, tuple, list[float]]:
-    """Return (the target with its other modes, the highest mode as ``find_mode`` has it, how much lower the others are).
+    """Return (the target with its modes, the highest mode as ``find_mode`` has it, how many nats lower the others are).
 
     The likelihood has several modes where reports say little: those in which labels switch, for one. Searches start where
     the answer has no effect, and where the effect of each of its categories is one sd of the outcome, up or down. Heights
@@ -312,8 +330,8 @@ def climb(target: OutcomeTarget, watch: Any = None) -> tuple[OutcomeTarget, tupl
         if np.linalg.norm(apart) > 1 and all(np.linalg.norm(modes[k][0] - z) > 1e-3 for z in others):
             others.append(modes[k][0])
             lower.append(float(value[best] + volume[best] - value[k] - volume[k]))
-    near = tuple(z - modes[best][0] for z, less in zip(others, lower, strict=True) if less < Weighting().deep)
-    return replace(target, others=near), modes[best], lower
+    near = ((z, less) for z, less in zip(others, lower, strict=True) if less < Weighting().deep)
+    return replace(target, modes=((modes[best][0], 0.0), *near)), modes[best], lower
 
 
 def patterns(records: OutcomeRecords) -> Any:
@@ -340,19 +358,12 @@ def facts(target: OutcomeTarget, sample: Any) -> dict[str, Any]:
         Draws of the unknowns.
     """
     asked, share = target.prior.outcome.asked, form_share(target, sample.unknowns.reshape(-1, target.prior.n_unknowns))
-    y = asked.formula.answer
-    said = {
-        "predictor": asked.answer,
-        "private_formula": asked.private.text,
-        "family": asked.family.name,
-        "form_share": share,
-    }
-    if asked.family.formed:
-        said["form"] = (
-            f"Without any report the {asked.family.name} form of {y} would give {100 * share:.0f} % of the precision on the "
-            f"effect of {asked.answer}."
-        )
-    return said
+    said = {"predictor": asked.answer, "private_formula": asked.private.text, "family": asked.family.name}
+    text = (
+        f"Without any report the {asked.family.name} form of {asked.formula.answer} would give {100 * share:.0f} % of the "
+        f"precision on the effect of {asked.answer}."
+    )
+    return said | {"form_share": share, "form": text if asked.family.formed else ""}
 
 
 def form_share(target: OutcomeTarget, z: np.ndarray) -> float:
