@@ -659,8 +659,11 @@ def _posterior(model, request, watch):
         warn(tree.attrs["outcome"], DiagnosticWarning)
     if tree.attrs["prior_decides"]:
         warn(tree.attrs["prior_decides"], DiagnosticWarning)
-    if facts_of(tree).get("form_share", 0.0) > predictor_target.MOSTLY:
-        warn(facts_of(tree)["form"], DiagnosticWarning)
+    if model.records is not None:
+        said = facts_of(tree)
+        for sentence in (said["contradiction"], said["form"] if said["form_share"] > 0.5 else ""):  # more than the reports
+            if sentence:
+                warn(sentence, DiagnosticWarning)
     return tree
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
+from ldpbayes.pages.page import Column, Figure, Kind, Page, stated
 from ldpbayes.pages.prose import number_of
 from ldpbayes.pages.tables import TableRows, filled, interval_of, numbers_of, percent, spec_of
 from ldpbayes.regression import figures, page
@@ -25,13 +25,15 @@ def of_posterior(result) -> Page:
     y, answer, ci_prob = facts["formula"].partition("~")[0].strip(), facts["predictor"], summary.attrs["ci_prob"]
     effect = comparisons(result, answer, ci_prob=ci_prob)
     tables = [_outcome_table(summary, y, facts["family"], "outcome_coefficients_", "mean")]
-    tables.append(TableRows(effect, "comparison").table(f"Differences of {y} by {answer}", spec=spec_of(effect["sd"].values)))
+    tables.append(
+        TableRows(effect, "comparison").table(f"Differences of {y} by {answer}", spec=spec_of(effect["sd"].values))
+    )
     tables += [replace(table, title=f"{answer}: {table.title[:1].lower()}{table.title[1:]}") for table in whole.tables]
     if "outcome_sd_mean" in summary:
         rows = TableRows(summary, "outcome")
         spec = spec_of(summary["outcome_sd_sd"].values)
         tables.append(rows.table(f"sd of {y} given the answer and the covariates", prefix="outcome_sd_", spec=spec))
-    notes = [*whole.notes, *([Note(Kind.METHOD, facts["form"])] if facts["form"] else [])]
+    notes = [*whole.notes, *stated(facts, (Kind.WARNING, "contradiction"), (Kind.METHOD, "form"))]
     numbers = {"private_formula": facts["private_formula"], "family": facts["family"], "form_share": facts["form_share"]}
     numbers |= {"outcome_terms": [str(name) for name in summary["outcome_term"].values]}
     numbers |= {"outcome_coefficients": numbers_of(summary, {}, "outcome_coefficients_")}
@@ -58,7 +60,9 @@ def of_maximum(result: OutcomeMaximum, *, ci_prob: float | None = None) -> Page:
     values = [effects[f"outcome_{key}"].values for key in ("mean", "lower", "upper")]
     said = "; ".join(
         f"{name} has the coefficient {_number(mean, sd)} ({interval_of(ci_prob)} {_number(low, sd)} to {_number(high, sd)})"
-        for name, mean, low, high, sd in zip(effects["outcome_term"].values, *values, effects["outcome_sd"].values, strict=True)
+        for name, mean, low, high, sd in zip(
+            effects["outcome_term"].values, *values, effects["outcome_sd"].values, strict=True
+        )
     )
     facts = {name: result[name].values for name in ("outcome_coefficients", "outcome_standard_errors")}
     facts |= {name: getattr(result, name) for name in ("private_formula", "family", "outcome_sd")}
@@ -78,7 +82,9 @@ def _outcome_table(summary, y, family, prefix, heading):
     columns = [rows.label("outcome_term", "term"), *rows.summary(summary, **settings, priority=(0, 1, 0))]
     if law.factor:
         ends = (np.exp(summary[f"{prefix}{key}"]) for key in ("lower", "upper"))
-        factor = Column("factor_interval", law.factor, "interval", "#.3g", 2, full=f"{interval_of(ci_prob)} of the {law.factor}")
+        factor = Column(
+            "factor_interval", law.factor, "interval", "#.3g", 2, full=f"{interval_of(ci_prob)} of the {law.factor}"
+        )
         columns.append((factor, rows.pairs(*ends)))
     return filled(f"Coefficients of {y}: {law.words}", columns)
 
@@ -117,6 +123,7 @@ def _summary(result, effect, y, facts, ci_prob):
     n = number_of(int(facts["n_reports"]), "report")
     design = facts.get("mechanisms") or n
     design = design if design.startswith(n) else f"{n} ({design})"
-    doubt = "" if result.attrs.get("converged", 1) else "; the computation failed its own checks, so this is not final"
+    doubt = "; the reports contradict it, so this is not final" if facts["contradiction"] else ""
+    doubt = doubt if result.attrs.get("converged", 1) else "; the computation failed its own checks, so this is not final"
     model = f"the {facts['family']} regression {facts['formula']}"
     return f"From {design}, {what} is {' and '.join(clauses)}, all else equal, by {model}{doubt}."

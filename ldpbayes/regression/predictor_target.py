@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import chdtrc, logsumexp
 
 from ldpbayes.inference.constants import DIFFERENCE
 from ldpbayes.inference.newton import find_mode
@@ -26,9 +26,6 @@ from ldpbayes.regression.lists import Listed
 from ldpbayes.regression.maximum import starting_point
 from ldpbayes.regression.predictor import OutcomeRecords
 from ldpbayes.sources.records import Entries
-
-#: The form of the outcome, and no report, decides on an effect where it gives more than half of its precision.
-MOSTLY = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,7 +276,9 @@ class OutcomeTarget(of_answers.RegressionTarget):
         apart = [np.linalg.norm((z - mode) / z.std(axis=(0, 1)), axis=-1) for mode, _ in self.modes]
         seen = np.bincount(np.argmin(apart, axis=0).ravel(), minlength=len(masses)) / apart[0].size
         share = float(np.max(masses / masses.sum(), where=seen < LIMITS.unseen, initial=0.0))
-        return f"no chain came to a mode, such as that of switched labels, with a share of {share:.2g}" * (share > LIMITS.unseen)
+        return f"no chain came to a mode, such as that of switched labels, with a share of {share:.2g}" * (
+            share > LIMITS.unseen
+        )
 
 
 def joined(model: Any, records: OutcomeRecords) -> tuple[OutcomePrior, OutcomeTarget]:
@@ -357,29 +356,69 @@ def facts(target: OutcomeTarget, sample: Any) -> dict[str, Any]:
     sample : Outcome
         Draws of the unknowns.
     """
-    asked, share = target.prior.outcome.asked, form_share(target, sample.unknowns.reshape(-1, target.prior.n_unknowns))
+    asked, z = target.prior.outcome.asked, sample.unknowns.reshape(-1, target.prior.n_unknowns).mean(axis=0)
+    share, fits = form_share(target, z), agreement(target, z)
     said = {"predictor": asked.answer, "private_formula": asked.private.text, "family": asked.family.name}
+    said |= {"form_share": share, "agreement": fits, "contradiction": contradiction(asked, fits)}
     text = (
         f"Without any report the {asked.family.name} form of {asked.formula.answer} would give {100 * share:.0f} % of the "
         f"precision on the effect of {asked.answer}."
     )
-    return said | {"form_share": share, "form": text if asked.family.formed else ""}
+    return said | {"form": text if asked.family.formed else ""}
+
+
+def contradiction(asked: Any, p_value: float) -> str:
+    """Return the sentence about mean outcomes by report that are not those of the model, or an empty string."""
+    from ldpbayes.fitness.crosschecking import MIN_P_VALUE
+
+    if not p_value < MIN_P_VALUE:
+        return ""
+    return (
+        f"The reports contradict the effect of {asked.answer}: mean {asked.formula.answer} by report is not that of the "
+        f"{asked.family.name} model (p = {p_value:.2g}). The form of {asked.formula.answer} is wrong, or its columns are; a "
+        "transformed outcome, such as a logarithm, may have the form."
+    )
+
+
+def agreement(target: OutcomeTarget, z: np.ndarray) -> float:
+    """Return the p-value of whether mean outcomes by report are those of the model, whatever the form of the outcome.
+
+    Given the report and the covariates alone, an answer has the probability q and the outcome the mean Σ_x q_x μ_x. The
+    residuals have mean 0 beside q less its regression on the columns of the reference answer, if the means are right: a
+    χ² of their sum by its variance over people, which leaves out that coefficients were fitted and so is rather too large.
+
+    Parameters
+    ----------
+    target : OutcomeTarget
+    z : (u,) array
+    """
+    prior, e = target.prior, target.reports
+    eta, table = target.linear_predictor(z)[e.place], e.table[e.row] * prior.kinds(z)[e.cell]
+    q = table @ prior.collapse
+    q /= q.sum(axis=1, keepdims=True)
+    scores = [prior.outcome.asked.family.scores(e.y, eta[:, x], 0.0)[0] for x in range(prior.n_categories)]
+    rest, root = (q * np.stack(scores, axis=1)).sum(axis=1), np.sqrt(e.weight)[:, None]
+    others, beside = np.delete(q, prior.reference, axis=1), prior.outcome.columns[e.place, prior.reference]
+    apart = others - beside @ np.linalg.lstsq(root * beside, root * others)[0]
+    total, moved = (e.weight * rest) @ apart, apart * rest[:, None]
+    variance = (moved * e.weight[:, None]).T @ moved
+    return float(chdtrc(len(total), total @ np.linalg.pinv(variance, hermitian=True) @ total))
 
 
 def form_share(target: OutcomeTarget, z: np.ndarray) -> float:
     """Return the share of the precision on an effect of the answer that the form of the outcome would give without reports.
 
-    Precisions are those of the effect by the outer products of the scores of all rows, at the mean of draws, with those of
-    the prior taken off. Of several effects, the largest share.
+    Precisions are those of the effect by the outer products of the scores of all rows, with those of the prior taken off. Of
+    several effects, the largest share.
 
     Parameters
     ----------
     target : OutcomeTarget
-    z : (S, u) array
+    z : (u,) array
     """
-    at, places = z.mean(axis=0), target.prior.spans["outcome"].start + np.array(target.prior.outcome.effects(), dtype=int)
+    places = target.prior.spans["outcome"].start + np.array(target.prior.outcome.effects(), dtype=int)
     blind = replace(target, reports=replace(target.reports, table=np.ones_like(target.reports.table)))
     with_reports, without = (
-        1 / np.diag(np.linalg.inv(one.information(at) + np.eye(at.size)))[places] - 1 for one in (target, blind)
+        1 / np.diag(np.linalg.inv(one.information(z) + np.eye(z.size)))[places] - 1 for one in (target, blind)
     )
     return float(np.clip(np.divide(without, np.maximum(with_reports, LEAST)), 0.0, 1.0).max(initial=0.0))
