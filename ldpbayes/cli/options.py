@@ -167,6 +167,8 @@ PANELS: dict[str, dict[str, tuple]] = {
             min=1,
         ),
         "separator": _option(str, "What separates the levels in the labels of the cells."),
+        "family": _option(_TEXT, "Of the outcome, where a private answer is a predictor: normal, bernoulli or poisson."),
+        "private": _option(_TEXT, "The formula of that private answer; by default it has the same covariates."),
         "reference": _option(_TEXT, "The category that coefficients are log odds against; the first by default."),
         "missing": _option(str, "Rows without a covariate or a report: refuse or drop."),
         "quantiles": _option(str, "Levels of the quantiles."),
