@@ -170,6 +170,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         "family": _option(_TEXT, "Of the outcome, where a private answer is a predictor: normal, bernoulli or poisson."),
         "private": _option(_TEXT, "The formula of that private answer; by default it has the same covariates."),
         "reference": _option(_TEXT, "The category that coefficients are log odds against; the first by default."),
+        "link": _option(str, "Of two categories: logit, probit, cloglog or cauchit."),
         "missing": _option(str, "Rows without a covariate or a report: refuse or drop."),
         "quantiles": _option(str, "Levels of the quantiles."),
         "target": _option(str, "distribution: the population; frequency: these very records."),

@@ -11,6 +11,7 @@ MODEL = options.OptionGroup(
     private=None,
     reference=None,
     prior=None,
+    link="logit",
     method="auto",
     missing="refuse",
     ci_prob=0.95,

@@ -21,12 +21,15 @@ from ldpbayes.inference.verdict import ACCEPTED, LIMITS, refused
 from ldpbayes.inference.weighted import Weighting, weighted
 from ldpbayes.methods.outcome import Outcome
 from ldpbayes.methods.watch import Watch
+from ldpbayes.priors.links import LINKS, logits_of, scale_of
 from ldpbayes.priors.regression import BETWEEN, INTERCEPT, SCALE, Effects, Monotone, Regression, moments_of, walk_root
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.designs import ListExperiment
 from ldpbayes.regression import denying, lists, maximum, predictor_maximum, predictor_target
+from ldpbayes.regression.beside import Beside
 from ldpbayes.regression.design import MAX_COLUMNS, Design, arrays
 from ldpbayes.regression.formula import Formula
+from ldpbayes.regression.marginal import maximize_marginal
 from ldpbayes.regression.predictor import OutcomeRecords, Predicted
 from ldpbayes.regression.reports import Asked, RowReports, read_reports, reports_of_cells
 from ldpbayes.regression.table import clean, to_pandas
@@ -74,6 +77,7 @@ class Settings(TypedDict, total=False):
     deniers: str | Mapping[str, Any] | None
     family: str | None
     private: str | None
+    link: str
 
 
 Protocols = AbstractProtocol | Mapping[Any, AbstractProtocol] | ListExperiment | None
@@ -126,6 +130,7 @@ def regress(
     deniers: str | Mapping[str, Any] | None = None,
     family: str | None = None,
     private: str | None = None,
+    link: str = "logit",
 ) -> "Result | maximum.Maximum":
     """Regress a private answer on covariates: multinomial logit, seen through any protocol.
 
@@ -178,6 +183,10 @@ def regress(
         mean, log odds or log mean is linear in the terms. Both parts are fitted together.
     private : str, optional
         The formula of that private answer, such as ``"answer ~ age + female"``; by default it has the outcome's other terms.
+    link : {"logit", "probit", "cloglog", "cauchit"}
+        Of two categories: what is linear in the terms. The complementary log-log is that of the category which is not the
+        reference. Scales of ``prior`` are log odds with every link: of columns where both shares are ½, of the intercept
+        at any share.
 
     Returns
     -------
@@ -215,6 +224,7 @@ def regress(
         exclude=(),
     )
     checks.choice(missing, "missing", ("refuse", "drop"))
+    checks.choice(link, "link", ("logit", *LINKS))
     if method == "mle" and prior is not None:
         raise ArgumentError("prior must be left out with method='mle', which has none.")
     parsed = Formula.parse(formula)
@@ -222,7 +232,7 @@ def regress(
     stated: dict[str, Any] = {"design": design, "count": count, "weights": weights, "strata": strata, "cluster": cluster}
     stated = {name: checks.column(value, name) for name, value in stated.items()}
     if predicted is not None:
-        predicted.refuse(stated)
+        predicted.refuse(stated | {"link": None if link == "logit" else link})
         parsed = predicted.private
     data, left_out = _with_reports(data)
     protocol, labels = lists.channels_of(protocol, categories, checks.columns(report, "report"))
@@ -239,7 +249,7 @@ def regress(
     if predicted is not None:
         answers = reports.pooled.answers if experiment is None else experiment.traits
         records, of_answer = predicted.of(rows, reports, answers, reference).under(prior, columns.terms)
-    model = Model.of(columns, reports, reference, of_answer, beside, experiment)
+    model = Model.of(columns, reports, reference, of_answer, beside, experiment, link)
     if records is not None:
         model = model.predicting(records)
     if left_out:
@@ -255,7 +265,8 @@ def regress(
     with OneThread():
         tree = _posterior(model, request, Watch(progressbar))
     given = stated | {"report": report, "categories": labels, "prior": prior, "missing": missing, "deniers": deniers}
-    given |= {"family": family, "private": private, "formula": parsed.text if predicted is None else predicted.formula.text}
+    given |= {"family": family, "private": private, "link": None if link == "logit" else link}
+    given |= {"formula": parsed.text if predicted is None else predicted.formula.text}
     given |= {} if protocol is None else {"protocol": _protocols(reports.pooled)}
     settings = json.loads(tree.attrs["settings"]) | {name: value for name, value in given.items() if value is not None}
     tree.attrs["settings"] = json.dumps(settings, sort_keys=True, default=lambda value: np.asarray(value).tolist())
@@ -295,6 +306,7 @@ class Model:
         prior: Any,
         beside: Design | None = None,
         experiment: ListExperiment | None = None,
+        link: str = "logit",
     ) -> "Model":
         """Return the model of a design and its reports.
 
@@ -308,21 +320,24 @@ class Model:
             Of the share who deny.
         experiment : ListExperiment, optional
             Where the reports are those of a list, and the answer is its trait.
+        link : str
         """
         of_denial = np.ones((0, 0)) if beside is None else beside.columns.common[design.split(beside)]
         (first, cell), pooled, groups = design.cells, reports.pooled, design.columns.groups
-        columns, labels, more = design.columns.common[first], pooled.categories, {}
+        columns, labels, more = design.columns.common[first], pooled.categories, {"link": link}
         kind: type[Regression] = Regression
         if experiment is not None:
             kind, labels = lists.Listed, experiment.traits
-            more = {"items": experiment.sizes, "other_design": columns, "other_terms": design.terms}
+            more |= {"items": experiment.sizes, "other_design": columns, "other_terms": design.terms}
         elif beside is not None:
             kind, labels, places = denying.Denied, pooled.answers, tuple(x for x in pooled.owners if x is not None)
-            more = {"denied": places, "other_design": of_denial, "other_terms": beside.terms}
+            more |= {"denied": places, "other_design": of_denial, "other_terms": beside.terms}
         label = labels[0] if reference is None else reference
         if label not in labels:
             raise ArgumentError(f"reference must be one of the categories ({listed(labels)}), got {shown(label)}.")
-        scale, between = _scales(prior, design)
+        if link != "logit" and len(labels) != 2:
+            raise ArgumentError(f"link must be logit for {len(labels)} categories: {scale_of(link)} is of two.")
+        scale, between = _scales(prior, design, LINKS[link].unit if link in LINKS else 1.0)
         people = np.bincount(cell, reports.count, len(first))
         regression = kind(
             columns,
@@ -364,9 +379,16 @@ class Model:
         return self.design.text if self.records is None else self.records.asked.formula.text
 
     @property
+    def one_factor(self) -> np.ndarray | None:
+        """The group of each cell where all effects are those of one grouping factor, else None."""
+        groups, first = self.design.columns.groups, self.design.cells[0]
+        alike = all(group.kind == "group" and np.array_equal(group.index, groups[0].index) for group in groups)
+        return groups[0].index[first] if alike else None
+
+    @property
     def linearized(self) -> bool:
         """Whether the draws get the linearized covariance of the coefficients: of samples, without effects of groups."""
-        return self.reports.weighted and not self.design.columns.groups and self.target.kernel is not None
+        return self.reports.weighted and not self.design.columns.groups and not isinstance(self.prior, Beside)
 
     # ---- what a result asks of its data ------------------------------------------------------------------------------
     #: Dimensions of P.
@@ -519,18 +541,19 @@ def _monotone(group, first, people, scale):
     return Monotone(group.name, group.levels, group.matrix(first), root, scale / unit)
 
 
-def _scales(prior, design):
-    """Return (scales of the terms, scale of the effects of each factor and over ordered levels)."""
+def _scales(prior, design, unit):
+    """Return (scales of the terms, those of the effects of each factor and over ordered levels, in units of the link)."""
     scales = np.full(len(design.terms), SCALE)
     if "Intercept" in design.terms:
         scales[design.terms.index("Intercept")] = INTERCEPT
     between = {group.name: SCALE if group.kind == "mo" else BETWEEN for group in design.columns.groups}
     if prior is None:
-        return scales, between
+        return scales, {name: unit * scale for name, scale in between.items()}
     if not isinstance(prior, Mapping):
         scale = checks.positive(prior, "prior")
         between |= {group.name: scale for group in design.columns.groups if group.kind == "mo"}
-        return np.where(np.array(design.terms) == "Intercept", scales, scale), between
+        scales = np.where(np.array(design.terms) == "Intercept", scales, scale)
+        return scales, {name: unit * scale for name, scale in between.items()}
     for name, value in prior.items():
         value = checks.positive(value, f"prior of {name}")
         short = [effect for effect in between if effect == name or effect.replace("1|", "") == name]
@@ -539,7 +562,7 @@ def _scales(prior, design):
             raise ArgumentError(f"prior must name terms ({listed([*design.terms, *between])}), got {shown(name)}.")
         scales[chosen] = value
         between |= dict.fromkeys(short, value)
-    return scales, between
+    return scales, {name: unit * scale for name, scale in between.items()}
 
 
 # ---- maximum likelihood --------------------------------------------------------------------------------------------------
@@ -550,22 +573,28 @@ def _maximum(model, ci_prob):
         if model.design.columns.groups:
             raise InfeasibleError("Maximum likelihood beside an outcome is for common terms only; take the posterior.")
         return predictor_maximum.estimate(replace(model.target, flat=True), model.n_reports, ci_prob, NEXT)
-    if model.target.kernel is None:
+    if isinstance(prior, Beside):
         raise InfeasibleError(
             "Maximum likelihood has no standard errors where nobody or all may deny, or have a trait; take the posterior."
         )
-    if model.design.columns.groups:
-        name = model.design.columns.groups[0].name
-        raise InfeasibleError(f"Maximum likelihood is for common terms only; the effects ({name}) need the posterior.")
     if reports.pooled.unidentified():
         raise InfeasibleError(reports.pooled.identifiability())
-    target = replace(model.target, flat=True)
-    z, covariance, next_lower = maximum.maximize(target)
-    weighted = reports.weighted
+    if prior.monotone:
+        raise InfeasibleError(f"Maximum likelihood has no effects of steps ({prior.monotone[0].name}); take the posterior.")
+    target, weighted, mixed, next_lower = replace(model.target, flat=True), reports.weighted, None, np.inf
+    if prior.effects:
+        if weighted:
+            name = prior.effects[0].name
+            raise InfeasibleError(f"Maximum likelihood with survey weights has common terms only, no effects ({name}).")
+        mixed = maximize_marginal(target, model.one_factor)
+        z, covariance, prior = mixed.theta, mixed.covariance, replace(prior, effects=())
+    else:
+        z, covariance, next_lower = maximum.maximize(target)
     if weighted:
         scores = maximum.scores_of(target, z, model.cell, reports)
         effect, before = reports.design(scores), maximum.on_columns(prior, z, covariance)[1]
         covariance = covariance @ effect.variance @ covariance
+    free = len(covariance)
     coefficients, errors, covariance = maximum.on_columns(prior, z, covariance)
     labels, terms = prior.categories, tuple(prior.terms)
     if weighted and (untold := [term for term, *pair in zip(terms, errors, before, strict=True) if _vanishes(*pair)]):
@@ -574,21 +603,24 @@ def _maximum(model, ci_prob):
             "few clusters that scores add up to 0 in each; use the posterior, which takes respondents as independent there."
         )
     coords = {"term": list(terms), "category": list(labels)}
-    value = target.value_and_gradient(z)[0] + target.reports.constant
+    value = (target.value_and_gradient(z)[0] if mixed is None else mixed.value) + target.reports.constant
     n = model.n_reports
     cells = f"{target.reports.n_cells:,} cell{'s' if target.reports.n_cells > 1 else ''}"
     sentence = f"Maximum likelihood of {n:,} reports in {cells}; standard errors from " + (
         "the variance of the weighted scores." if weighted else "the observed information."
     )
+    if mixed is not None:
+        sentence += f" {mixed.sentence()}"
     if next_lower < NEXT:
         sentence += f" The likelihood has another maximum, only {next_lower:.2g} nats lower; standard errors leave it out."
-    free, deviance = len(covariance), -2 * value
+    deviance = -2 * value
     attrs = {
         "question": "Regression by maximum likelihood",
         "formula": model.design.text,
         "terms": terms,
         "categories": labels,
         "reference": labels[prior.reference],
+        "link": prior.link,
         "log_likelihood": value,
         "deviance": deviance,
         "n_parameters": free,
@@ -602,6 +634,14 @@ def _maximum(model, ci_prob):
     data = {
         name: (("term", "category"), array) for name, array in (("coefficients", coefficients), ("standard_errors", errors))
     }
+    if mixed is not None:
+        effects = model.prior.effects
+        units = np.array([effect.unit for effect in effects])
+        spread = np.sqrt(np.diag(mixed.covariance)[prior.spans[""].stop :])
+        data |= {"group_sd": (("effects",), mixed.sds / units), "group_sd_errors": (("effects",), spread / units)}
+        data |= mixed.variables()
+        coords |= {"effects": [effect.name for effect in effects]}
+        coords |= {f"{effect.name}_level": list(effect.levels) for effect in effects}
     return maximum.Maximum(data | {"covariance": (("coefficient", "coefficient_bis"), covariance)}, coords, attrs)
 
 
@@ -787,6 +827,7 @@ def _tree(model, sample, request, facts):
         "regression": model.design.describe(),
         "formula": model.text,
         "reference": prior.categories[prior.reference],
+        "link": prior.link,
         "weighted": int(reports.weighted),
     }
     summary = diagnostics.summarize(
@@ -896,7 +937,11 @@ def _scaled(prior, z, ci_prob):
     for batch in prior.varying:
         log_prior -= 0.5 * (np.exp(np.minimum(z[:, batch.place], 300.0)) / batch.scale) ** 2
     others = [x for x in range(prior.n_categories) if x != prior.reference]
-    values = (prior.coefficients(z)[:, :, others] * prior.spread[:, None]).reshape(len(z), -1)
+    coefficients = prior.coefficients(z)
+    if prior.linked is not None and prior.intercept is not None:  # by the log odds of its share: a link may stretch it far
+        logits = logits_of(coefficients[:, prior.intercept], prior.link, prior.reference)
+        coefficients[:, prior.intercept] = logits * prior.unit
+    values = (coefficients * (prior.spread[:, None] / prior.unit))[:, :, others].reshape(len(z), -1)
     names = [f"{term} ({prior.categories[x]})" if len(others) > 1 else term for term in prior.terms for x in others]
     if isinstance(prior, predictor_target.OutcomePrior):
         more, terms, log_density = prior.told(z)
