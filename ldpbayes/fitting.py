@@ -8,6 +8,7 @@ from ldpbayes import checks, rooms
 from ldpbayes.collections import as_data
 from ldpbayes.errors import DiagnosticWarning, warn
 from ldpbayes.priors import DEFAULT
+from ldpbayes.result.extending import checked_groups
 from ldpbayes.result.facts import state
 from ldpbayes.road.methods import Choice, checked
 from ldpbayes.road.request import Request
@@ -70,6 +71,7 @@ def fit(
     progressbar: bool = False,
     estimates: bool = True,
     exclude: Any = (),
+    extend: Any = (),
 ) -> "Result":
     """Return the posterior of the distribution P and of the users' own frequencies F.
 
@@ -103,6 +105,8 @@ def fit(
         design (``fitness.check``), and log Bayes factors between priors.
     exclude : str or sequence of str
         Methods that "auto" leaves out.
+    extend : str or sequence of str
+        Groups for ArviZ that are added at once: see ``Result.extend``.
 
     Returns
     -------
@@ -145,11 +149,14 @@ def fit(
         estimates=estimates,
         exclude=exclude,
     )
+    groups = checked_groups(extend, "extend")
     data = as_data(collected(collection) if isinstance(collection, (str, os.PathLike)) else collection)
     data.warn_if_unidentified()
     facts = {name: fact for of in rooms.brought("FACTS").values() for name, fact in rooms.function(of)(data).items()}
     tree = walk(data, prior, request)
     state(tree, facts)
+    if groups:
+        tree.extend(*groups)
     if "left_out" in tree.attrs:
         warn(tree.attrs["left_out"], DiagnosticWarning)
     if not tree.attrs["converged"]:

@@ -13,7 +13,7 @@ from ldpbayes.methods.expanded import expanded, joined
 from ldpbayes.methods.problem import Problem
 from ldpbayes.methods.products import Products
 from ldpbayes.priors import AbstractPrior
-from ldpbayes.priors.parts import AbstractParts
+from ldpbayes.priors.parts import log_density_of_shares
 from ldpbayes.result.cells import select
 from ldpbayes.result.compliers import extended_draws
 
@@ -151,17 +151,6 @@ def _weighted(result: Any, cell: int, problem: Problem, sums: Any = None) -> tup
     p = posterior["distribution"].values.reshape(-1, posterior.sizes["category"])
     log_prior = problem.prior.log_hyperprior({str(name): x.values.ravel() for name, x in posterior.items() if x.ndim == 2})
     if log_prior is None:
-        log_prior = _log_density(problem.prior, extended_draws(tree, problem.collection))
+        log_prior = log_density_of_shares(problem.prior, extended_draws(tree, problem.collection))
     values = p if sums is None else p @ sums
     return values, None if log_prior is None else by_weights(values, log_prior)
-
-
-def _log_density(prior: AbstractPrior, p: np.ndarray) -> np.ndarray | None:
-    """Return the log-density, in softmax coordinates, of a Dirichlet prior or of one that is made of such parts."""
-    alpha = prior.concentrations()
-    if alpha is not None:
-        return np.log(np.maximum(p, 1e-300)) @ alpha
-    if not isinstance(prior, AbstractParts):
-        return None
-    logs = [_log_density(part, x) for part, x in zip(prior.parts, prior.parted(p), strict=True)]
-    return None if any(log is None for log in logs) else sum(logs)  # type: ignore[arg-type, return-value]  # arrays

@@ -105,6 +105,7 @@ def build(
         groups["cells"] = _group({name: (("cell",), values) for name, values in facts.items()}, labels)
     groups[DETAILS] = xr.DataTree(xr.Dataset())
     tree = Result(children=groups)  # at once: every group that is added later has all of them checked again
+    tree._problem = data, None if isinstance(prior, str) else prior
     said = {
         "collection": data.id,
         "title": data.title,
