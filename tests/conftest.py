@@ -40,7 +40,7 @@ TOGETHER = (
     ),
     (
         "posteriors/test_nuts.py",
-        "test_crosscheck.py",
+        "crosschecking/test_crosscheck.py",
         "test_readme.py",
         "test_surrogate_in_pymc.py",
         "priors/test_contract.py",
@@ -179,7 +179,7 @@ CALIBRATED = (
     "posteriors/test_pair_slice.py::test_quadratic_against_the_rows_where_both_serve",
     "posteriors/test_quadrature.py::test_five_reports_over_a_thousand_categories",
     "posteriors/test_quadrature.py::test_minarets_under_a_flat_prior_against_a_fine_grid",
-    "test_crosscheck.py::test_predictive_check_is_uniform_under_the_truth",
+    "crosschecking/test_crosscheck.py::test_predictive_check_is_uniform_under_the_truth",
     "theory/test_bounds.py::test_mend_6_exact_floor_by_the_information_of_listed_channels",
     "theory/test_metrics.py::test_asymptotic_utility_is_a_limit",
     "theory/test_metrics.py::test_information_by_sum_and_by_simulation",

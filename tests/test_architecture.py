@@ -37,11 +37,31 @@ LAYERS = [
     {"estimators", "examples", "posteriors", "result", "theory"},
     {"answers", "describing", "fitness", "fitting", "model", "road"},
     {"methods", "pages", "plots", "pymc"},
-    {"association", "planning", "private_groups", "regression", "repeated", "robust", "scanning", "surveys"},
+    {
+        "association",
+        "crosschecking",
+        "planning",
+        "private_groups",
+        "regression",
+        "repeated",
+        "robust",
+        "scanning",
+        "surveys",
+    },
     {"__main__", "cli"},
 ]
 #: What one may leave closed: a room stands on the core, and no other room needs it. ``ldpbayes/rooms.py`` has their tables.
-ROOMS = {"association", "planning", "private_groups", "regression", "repeated", "robust", "scanning", "surveys"}
+ROOMS = {
+    "association",
+    "crosschecking",
+    "planning",
+    "private_groups",
+    "regression",
+    "repeated",
+    "robust",
+    "scanning",
+    "surveys",
+}
 #: Rooms that name others, as the docstrings of their packages say.
 BETWEEN: dict[str, set[str]] = {}
 #: Who may name every room.
@@ -131,7 +151,7 @@ HOMES = {
         "priors.product",
     },
     "nutpie": {"inference.nuts", "posteriors.nuts"},
-    "cvxpy": {"estimators.solvers.convex", "fitness.convex"},
+    "cvxpy": {"estimators.solvers.convex", "crosschecking.convex"},
     "arviz_stats": {"inference.importance", "inference.diagnostics"},
     "matplotlib": {"plots", "plots.base"},
     "narwhals": {"sources.frames"},
