@@ -18,6 +18,8 @@ from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.pages import about, renderers, show, summary
 from ldpbayes.plots import base
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def regions():

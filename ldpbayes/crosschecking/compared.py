@@ -15,7 +15,7 @@ from ldpbayes.estimators.together import point_estimates
 from ldpbayes.fitness.base import Check
 from ldpbayes.fitness.checking import check
 from ldpbayes.fitting import fit
-from ldpbayes.posteriors.base import seed
+from ldpbayes.methods.base import seed
 from ldpbayes.priors import DEFAULT, prior_for
 from ldpbayes.road.ruling import rule
 from ldpbayes.theory.enumeration import Enumeration

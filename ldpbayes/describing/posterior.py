@@ -19,8 +19,8 @@ from ldpbayes.fitness.cells import compliance_of_cells, verdict_of_cells
 from ldpbayes.fitness.checking import MAX_GAP, QUICK_REPLICATIONS, check
 from ldpbayes.fitness.nested import information_criteria
 from ldpbayes.fitness.sums import combined
-from ldpbayes.posteriors.evidence import log_bayes_factors_of_cells
-from ldpbayes.posteriors.problem import Problem
+from ldpbayes.methods.evidence import log_bayes_factors_of_cells
+from ldpbayes.methods.problem import Problem
 from ldpbayes.result.beside import confidence_of, estimates_of
 from ldpbayes.result.fits import Fit
 

@@ -15,7 +15,7 @@ from ldpbayes import checks
 from ldpbayes.arrays import blocks
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.protocols.base import AbstractProtocol, check_parameters, float_above, passed_on
-from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
+from ldpbayes.protocols.columns import Bytes, Integers, ListColumn, refuse
 from ldpbayes.protocols.registry import inner_protocol
 from ldpbayes.repeated.constants import HEAD, TOGETHER
 from ldpbayes.repeated.histories import (
@@ -167,7 +167,7 @@ class Repeated(AbstractHistories):
         texts, lengths = [[] for _ in columns], []
         for k, column in enumerate(columns):
             field = self.report_fields[k]
-            if isinstance(column, (Bytes, Lists, Integers)):
+            if isinstance(column, (Bytes, ListColumn, Integers)):
                 refuse(column, f"{field} is a JSON list of texts, one a report")
             for i, cell in enumerate(column):
                 try:

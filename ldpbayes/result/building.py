@@ -11,7 +11,7 @@ from ldpbayes.collections.data import mechanisms
 from ldpbayes.errors import ArgumentError
 from ldpbayes.inference.diagnostics import Statistics
 from ldpbayes.inference.ends import LEVELS
-from ldpbayes.posteriors.answer import Answer
+from ldpbayes.methods.answer import MethodAnswer
 from ldpbayes.result.beside import sensitivity_of
 from ldpbayes.result.facts import DETAILS, state
 from ldpbayes.result.fits import Fit
@@ -143,12 +143,12 @@ def write(fit: Fit) -> Result:
     return tree
 
 
-def of_answer(answer: Answer, **facts: Any) -> Fit:
+def of_answer(answer: MethodAnswer, **facts: Any) -> Fit:
     """Return the Fit of a finished run.
 
     Parameters
     ----------
-    answer : Answer
+    answer : MethodAnswer
     **facts
         What else is said of it, such as the reason for its method.
     """

@@ -8,7 +8,7 @@ import numpy as np
 from ldpbayes.collections.data import LEFT_OUT, MOMENTS_ONLY
 from ldpbayes.inference.diagnostics import TARGETS, Diagnostics, Statistics
 from ldpbayes.inference.ends import ACCURACY, numerical_error
-from ldpbayes.posteriors.frequency import frequency_intervals
+from ldpbayes.methods.frequency import frequency_intervals
 from ldpbayes.result.constants import MAX_OBSERVED
 from ldpbayes.result.fits import Fit
 from ldpbayes.result.validation import NO_DRAWS
