@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from ldpbayes.scanning.fold import Fold as Fold
     from ldpbayes.scanning.found import ChannelCells as ChannelCells
     from ldpbayes.scanning.found import Found as Found
+    from ldpbayes.scanning.partials import ChannelSums as ChannelSums
     from ldpbayes.scanning.partials import Partial as Partial
     from ldpbayes.scanning.partials import ReportSample as ReportSample
-    from ldpbayes.scanning.partials import Sums as Sums
     from ldpbayes.scanning.pilots import Pilots as Pilots
 
 _HOMES = {
@@ -27,7 +27,7 @@ _HOMES = {
     "Pilots": "scanning.pilots",
     "ReportSample": "scanning.partials",
     "Scan": "scanning.driver",
-    "Sums": "scanning.partials",
+    "ChannelSums": "scanning.partials",
     "scan": "scanning.driver",
 }
 

@@ -15,14 +15,14 @@ from ldpbayes.errors import DataError
 from ldpbayes.likelihoods import Summary
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.scanning import passes, pilots
-from ldpbayes.scanning.partials import SIZES, ReportSample, Sums
+from ldpbayes.scanning.partials import SIZES, ChannelSums, ReportSample
 from ldpbayes.scanning.pilots import Pilots
 from ldpbayes.sources.encode import Format, cells, encoded_key
 from ldpbayes.sources.stream import Batch
 
 
 @dataclass(frozen=True, eq=False)
-class Channel:
+class ReportChannel:
     """The reports of one protocol.
 
     Attributes
@@ -41,23 +41,23 @@ class Channel:
         return self.protocol.countable()
 
     # ---- map ---------------------------------------------------------------------------------------------------------
-    def first(self, batch: Batch, by: Sequence[str]) -> Sums:
+    def first(self, batch: Batch, by: Sequence[str]) -> ChannelSums:
         """Return the sums of the first pass: counts of reports, or of supports."""
         if self.countable:
-            keys, *rows = self.form.distinct(batch.table, by, batch.weights)
-            return Sums(tuple(keys), rows=tuple(rows))
+            cells_of, *rows = self.form.distinct(batch.table, by, batch.weights)
+            return ChannelSums(tuple(cells_of), rows=tuple(rows))
         keys, sizes, group, reports = self._reports(batch, by)
         supports, n = self.protocol.supports(), len(keys)
         if supports is not None:
             held = _held(supports, reports, self.protocol)
-            return Sums(keys, {"n": sizes, "supports": passes.support_counts(held, group, n)})
+            return ChannelSums(keys, {"n": sizes, "supports": passes.support_counts(held, group, n)})
         uniform = np.full((n, self.protocol.n_categories), 1 / self.protocol.n_categories)
         sums = {"n": sizes} | _of_rows(self.protocol, reports, group, n, uniform, None)
         if self.protocol.size_law() is not None:
             sums[SIZES] = np.bincount(group, self.protocol.report_sizes(reports), n)
-        return Sums(keys, sums)
+        return ChannelSums(keys, sums)
 
-    def second(self, batch: Batch, by: Sequence[str], at: Pilots, seed: int) -> Sums:
+    def second(self, batch: Batch, by: Sequence[str], at: Pilots, seed: int) -> ChannelSums:
         """Return the sums of the second pass, the whole reports of the cells that keep them, and samples of all."""
         keys, sizes, group, reports = self._reports(batch, by)
         for key in keys:
@@ -72,12 +72,13 @@ class Channel:
         else:
             held = _held(supports, reports, self.protocol)
             sums = passes.expansions(held, group, points, supports.beta, spread)._asdict()
-        rows, is_kept = (), np.array([key in at.kept for key in keys])
+        rows: tuple = ()
+        is_kept = np.array([key in at.kept for key in keys])
         if is_kept.any():
             kept = np.flatnonzero(is_kept[group])
             rows = group[kept].astype(np.int64), reports[kept], np.ones(len(kept), dtype=np.int64)
         samples = self._sampled(keys, group, reports, batch, at.sample, seed)
-        return Sums(keys, {"n": sizes, **sums}, rows=rows, merged=False, samples=samples, most=at.sample)
+        return ChannelSums(keys, {"n": sizes, **sums}, rows=rows, merged=False, samples=samples, most=at.sample)
 
     def _reports(self, batch: Batch, by: Sequence[str]) -> tuple[tuple, IntArray, IntArray, np.ndarray]:
         """Return (keys of the cells, reports of each, the cell of each report, canonical reports) of a batch."""
@@ -97,7 +98,7 @@ class Channel:
         return {keys[i]: ReportSample.of(0, drawn[rows], reports[rows], most) for i, rows in groups_of(group)}
 
     # ---- between the passes ------------------------------------------------------------------------------------------
-    def normal(self, first: Sums, places: Mapping[tuple, int], n_pilots: int) -> pilots.Normal:
+    def normal(self, first: ChannelSums, places: Mapping[tuple, int], n_pilots: int) -> pilots.Normal:
         """Return the function from shares to the normal distribution that the sums of each pilot say the shares have."""
         totals = {name: np.zeros((n_pilots, *total.shape[1:])) for name, total in first.sums.items()}
         for name, total in totals.items():
@@ -112,7 +113,7 @@ class Channel:
         return lambda p: (linear, curvature)
 
     # ---- reduce ------------------------------------------------------------------------------------------------------
-    def cells(self, first: Sums, second: Sums | None, at: Pilots | None) -> dict[tuple, Collection | Summary]:
+    def cells(self, first: ChannelSums, second: ChannelSums | None, at: Pilots | None) -> dict[tuple, Collection | Summary]:
         """Return what each cell has of this channel."""
         if second is None or at is None:
             return {key: self._collection(key, *rows) for key, rows in first.settle().rows_of().items()}

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import functools
-import importlib
 import signal
 import sys
 import threading
@@ -21,7 +20,6 @@ from ldpbayes.scanning.fold import Fold
 from ldpbayes.scanning.found import Found
 from ldpbayes.scanning.partials import NOTHING, Partial
 from ldpbayes.scanning.pilots import Pilots
-from ldpbayes.scanning.spark import SparkFiles
 from ldpbayes.sources.base import check_column, check_total
 from ldpbayes.sources.channels import COPIES, by_epsilon, protocol_at
 from ldpbayes.sources.missing import Missing
@@ -106,8 +104,6 @@ class Scan:
             if marks is None:
                 raise ArgumentError("checkpoint needs files, whose rows can be found again; leave it out.")
             self._state = Checkpoint(self.checkpoint, [*marks, *self._marks()])
-        with contextlib.suppress(ImportError):  # which Arrow would do in the middle, where Ctrl-C is lost
-            importlib.import_module("pandas")
         try:
             with _interrupts() as self._stopped:
                 self._first = self._pass(None, self._state)
@@ -208,7 +204,7 @@ class Scan:
 
     def _marks(self) -> list[str]:
         """Return what tells this scan from others of the same files: all that its fold was made of."""
-        settings = {field.name: getattr(self.fold, field.name) for field in dataclasses.fields(self.fold)}
+        settings = {field.name: getattr(self.fold, field.name) for field in dataclasses.fields(self.fold) if field.repr}
         made = "" if settings.pop("make") is None else "by its level"
         return [protocol_text(settings.pop("protocol"), self.fold.categories), made, repr(settings)]
 
@@ -318,6 +314,8 @@ def scan(
     if spark is not None:
         if checkpoint is not None or jobs != 1:
             raise ArgumentError("checkpoint and jobs are for scans of one machine; leave them out with spark.")
+        from ldpbayes.scanning.spark import SparkFiles
+
         table = SparkFiles(table, spark, visible)
     table.lenient, table.copies = skipped is not None, checks.choice(copies, "copies", COPIES)
     published = [entries.get(METADATA) for entries in table.metadata()]

@@ -13,11 +13,11 @@ from ldpbayes import checks
 from ldpbayes.arrays import groups_of
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.scanning.channel import Channel
+from ldpbayes.scanning.channel import ReportChannel
 from ldpbayes.scanning.constants import MOST_ROWS, ROWS_A_CELL
 from ldpbayes.scanning.found import ChannelCells, Found
 from ldpbayes.scanning.partials import NOTHING, Partial
-from ldpbayes.scanning.pilots import Accuracy, Pilots, posterior_moments
+from ldpbayes.scanning.pilots import Keeping, Pilots, posterior_moments
 from ldpbayes.sources.base import check_total, shared_keys, sorted_keys
 from ldpbayes.sources.channels import protocol_at
 from ldpbayes.sources.constants import MAX_CHANNELS
@@ -50,11 +50,11 @@ class Fold:
     categories : tuple of str, optional
         Labels of the categories.
     sample : int, optional
-        Most reports of a cell that are kept in its sample; by default as ``accuracy`` says.
+        Most reports of a cell that are kept in its sample; by default as ``keeping`` says.
     seed : int
         Of the sample.
     keep : int, optional
-        Cells, or groups of cells that share a pilot, with fewer reports keep them whole; by default as ``accuracy`` says.
+        Cells, or groups of cells that share a pilot, with fewer reports keep them whole; by default as ``keeping`` says.
     labelled : bool
         Whether the caller named the categories, so that reports in the table are labels.
     level : str, optional
@@ -71,7 +71,7 @@ class Fold:
         Whether bad rows are left out: the number of them whose places and texts are kept; 0 refuses them.
     missing : Missing, optional
         Which answers are missing and are counted by cell.
-    accuracy : Accuracy
+    keeping : Keeping
     """
 
     protocol: AbstractProtocol
@@ -90,8 +90,12 @@ class Fold:
     of_texts: bool = False
     skip: int = 0
     missing: Missing | None = None
-    accuracy: Accuracy = Accuracy()  # noqa: RUF009  # it cannot be changed
+    keeping: Keeping = Keeping()  # noqa: RUF009  # it cannot be changed
     labels: tuple[str, ...] = field(init=False)
+    _first: str = field(init=False, repr=False)
+    #: By entries of the column of levels, the texts of their protocols; and by these, the channels.
+    _texts: dict[object, str] = field(init=False, repr=False, default_factory=dict)
+    _channels: dict[str, ReportChannel] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         labels = self.categories or self.protocol.default_labels
@@ -104,8 +108,6 @@ class Fold:
         if self.missing is not None:
             self.missing.check(labels)
         object.__setattr__(self, "labels", labels)
-        object.__setattr__(self, "_texts", {})
-        object.__setattr__(self, "_channels", {})
         object.__setattr__(self, "_first", self._text_of(self.protocol))
 
     @property
@@ -119,7 +121,7 @@ class Fold:
         return tuple(dict.fromkeys([*self.by, *self.report, *([self.level] if self.level else [])]))
 
     # ---- channels ----------------------------------------------------------------------------------------------------
-    def channel(self, text: str) -> Channel:
+    def channel(self, text: str) -> ReportChannel:
         """Return the channel of a protocol, by its text."""
         if text not in self._channels:
             self._text_of(parse_protocol(text).protocol)
@@ -131,7 +133,7 @@ class Fold:
         text = next(same, "") or protocol_text(protocol, self.categories)
         if text not in self._channels:
             form = Format(protocol, self.report, self.labels, self.labelled, self.positions)
-            self._channels[text] = Channel(protocol, form)
+            self._channels[text] = ReportChannel(protocol, form)
         return text
 
     def _stated(self, entry: object) -> str:
@@ -249,9 +251,9 @@ class Fold:
         protocols, sizes = [channel.protocol for channel in channels], np.zeros(len(members))
         for sums in channels.values():
             np.add.at(sizes, [places[key] for key in sums.keys], sums.total("n"))
-        keep = self.accuracy.kept_below(protocols) if self.keep is None else self.keep
+        keep = self.keeping.kept_below(protocols) if self.keep is None else self.keep
         kept = frozenset(key for key, place in places.items() if sizes[place] < keep)
-        return Pilots(places, points, None if self.accuracy.is_plain(protocols) else variances, kept, self._sampled(first))
+        return Pilots(places, points, None if self.keeping.is_plain(protocols) else variances, kept, self._sampled(first))
 
     def pilots_at(self, first: Partial, points: Mapping | ArrayLike, spread: ArrayLike | None = None) -> Pilots:
         """Return the Pilots of points that the caller gives.
@@ -292,7 +294,7 @@ class Fold:
         """Return the most reports of a cell and channel that are kept in its sample."""
         if self.sample is not None:
             return self.sample
-        return self.accuracy.sample([self.channel(text).protocol for text in first.channels])
+        return self.keeping.sample([self.channel(text).protocol for text in first.channels])
 
     def _shared(self, first):
         """Return (row of the pilot of each cell, keys of the pilots)."""

@@ -44,7 +44,8 @@ class ChannelCells:
 
     def checkable(self, key: tuple) -> Collection | Summary:
         """Return a cell, a summary with the sample of its reports, by which its error is predicted."""
-        cell, sample = self.cells[key], self.samples.get(key)
+        cell: Any = self.cells[key]
+        sample = self.samples.get(key)
         if cell.keeps_reports or sample is None or not len(sample.keys):
             return cell
         return replace(cell, sample=self.protocol.rows(sample.reports, np.ones(len(sample.keys))), rate=sample.rate)

@@ -77,7 +77,7 @@ def _bound(level: int) -> np.uint64:
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class ChannelSums:
     """Sums, counts of distinct reports, reports that stay and samples of the cells of one channel.
 
     Sums of floating-point numbers are carried with their rounding errors, so that the total of the same pieces does not
@@ -112,7 +112,7 @@ class Sums:
     samples: Mapping[tuple, ReportSample] = field(default_factory=dict)
     most: int = 0
 
-    def __add__(self, other: Sums) -> Sums:
+    def __add__(self, other: ChannelSums) -> ChannelSums:
         """Return the sums of both."""
         places = {key: i for i, key in enumerate(self.keys)}
         moved = np.array([places.setdefault(key, len(places)) for key in other.keys], dtype=np.int64)
@@ -122,7 +122,7 @@ class Sums:
         sums, errors = self._added(other, moved, len(places))
         rows, settled = self._joined(other, moved)
         merged = self.merged and other.merged
-        return Sums(tuple(places), sums, errors, rows, merged=merged, settled=settled, samples=samples, most=most)
+        return ChannelSums(tuple(places), sums, errors, rows, merged=merged, settled=settled, samples=samples, most=most)
 
     def _added(self, other, moved, n):
         """Return the sums of both pieces over n cells, and what rounding took from them."""
@@ -152,7 +152,7 @@ class Sums:
             return rows, len(rows[0])
         return rows, self.settled
 
-    def settle(self) -> Sums:
+    def settle(self) -> ChannelSums:
         """Return these sums with equal reports merged, where they are to be."""
         if not (self.rows and self.merged):
             return self
@@ -186,7 +186,7 @@ class Sums:
         return header, arrays
 
     @classmethod
-    def restored(cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Sums:
+    def restored(cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> ChannelSums:
         """Return the sums that ``stored`` gave."""
         keys = tuple(tuple(from_json(part) for part in key) for key in header["keys"])
         samples = {
@@ -210,7 +210,7 @@ class Partial:
 
     Attributes
     ----------
-    channels : mapping of str to Sums
+    channels : mapping of str to ChannelSums
         By the text of the protocol that made the reports; see ``parameters.protocol_text``.
     n_rows : int
         Reports that were read.
@@ -222,7 +222,7 @@ class Partial:
         From the keys of cells, as texts, to the number of answers that are missing there.
     """
 
-    channels: Mapping[str, Sums] = field(default_factory=dict)
+    channels: Mapping[str, ChannelSums] = field(default_factory=dict)
     n_rows: int = 0
     kinds: tuple[frozenset[str], ...] = ()
     skipped: Skipped | None = None
@@ -294,7 +294,7 @@ class Partial:
                 of_channel[int(place)][own] = array
             entries = zip(header["channels"], of_channel, strict=True)
             return cls(
-                {text: Sums.restored(stated, own) for (text, stated), own in entries},
+                {text: ChannelSums.restored(stated, own) for (text, stated), own in entries},
                 n_rows=header["rows"],
                 kinds=tuple(map(frozenset, header["kinds"])),
                 skipped=header["skipped"] and Skipped(**header["skipped"]),

@@ -23,7 +23,7 @@ Normal = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 
 @dataclass(frozen=True)
-class Accuracy:
+class Keeping:
     """When the summary of a cell is accurate, by ε, the largest of its channels; see docs/theory/summaries.md.
 
     Attributes

@@ -285,9 +285,7 @@ def _texts(source, column, where, lenient=False):
     return sorted(texts)
 
 
-def by_epsilon(
-    protocol: AbstractProtocol | str | Callable | None, categories: Sequence[str] | None
-) -> Callable[[float], AbstractProtocol]:
+def by_epsilon(protocol: Any, categories: Sequence[str] | None) -> Callable[[float], AbstractProtocol]:
     """Return the function from ε to the protocol at that level, which can be pickled where the caller's own can.
 
     Parameters

@@ -17,7 +17,7 @@ import ldpbayes as lb
 from ldpbayes.fitness.sums import fitness_of_excess, power, shown_levels
 from ldpbayes.protocols import LocalHashing, Rappor, SubsetSelection, UnaryEncoding
 from ldpbayes.protocols.base import SizeLaw
-from ldpbayes.scanning.partials import Partial, Sums
+from ldpbayes.scanning.partials import ChannelSums, Partial
 
 A, N, SIMULATED = 32, 100_000, 10_000
 TABLE = pathlib.Path(__file__).parents[1] / "data" / "sums_power.csv"
@@ -189,6 +189,8 @@ def test_files_and_states_of_earlier_versions_are_read(tmp_path, name):
     scan = lb.scan(reports(protocol, 5000))
     first = next(scan.fold.partial(piece) for piece in scan.pieces())
     ((text, sums),) = first.channels.items()
-    former = Partial({text: Sums(sums.keys, {k: v for k, v in sums.sums.items() if k != "sizes"})}, n_rows=first.n_rows)
+    former = Partial(
+        {text: ChannelSums(sums.keys, {k: v for k, v in sums.sums.items() if k != "sizes"})}, n_rows=first.n_rows
+    )
     total = former + first
     assert total.n_rows == 10_000 and "sizes" not in total.channels[text].sums

@@ -767,6 +767,16 @@ def test_killed_and_resumed(tmp_path, monkeypatch):
     assert resumed == whole and resumed.samples == whole.samples
 
 
+def test_a_scan_of_counts_does_without_slow_imports(tmp_path):
+    """A scan of ten million rows takes less time than pandas and SciPy take to import."""
+    table = table_of(COUNTED["grr"]).set_column(1, "country", pa.array(["NL", "BE"] * 300).dictionary_encode())
+    pq.write_table(table, tmp_path / "a.parquet")
+    code = "import sys, ldpbayes as lb; lb.scan(sys.argv[1], lb.GRR(5, 1.0), by='country')()\n"
+    code += "print(*{'pandas', 'scipy', 'numba', 'pyarrow.compute', 'xarray'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], cwd=ROOT, timeout=60, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, [], "")
+
+
 def test_ctrl_c_keeps_what_was_read(tmp_path, monkeypatch):
     protocol = SUMMED["oue"]
     for i in range(3):
