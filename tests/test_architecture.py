@@ -124,6 +124,7 @@ HOMES = {
         "posteriors.nuts",
         "priors.base",
         "priors.tree",
+        "priors.device",
         "priors.dirichlet",
         "priors.extended",
         "priors.floor",

@@ -150,7 +150,9 @@ def _weighted(result: Any, cell: int, problem: Problem, sums: Any = None) -> tup
     posterior = tree["posterior"].to_dataset()
     p = posterior["distribution"].values.reshape(-1, posterior.sizes["category"])
     log_prior = problem.prior.log_hyperprior({str(name): x.values.ravel() for name, x in posterior.items() if x.ndim == 2})
-    if log_prior is None:
+    if log_prior is None and problem.collection.device_law is not None:  # what trials say of the device is no prior of P
+        log_prior = _log_density(problem.prior.without(problem.collection.owners), p)
+    elif log_prior is None:
         log_prior = _log_density(problem.prior, extended_draws(tree, problem.collection))
     values = p if sums is None else p @ sums
     return values, None if log_prior is None else by_weights(values, log_prior)

@@ -4,11 +4,14 @@ import numpy as np
 import xarray as xr
 
 from ldpbayes.collections import Collection
+from ldpbayes.collections.devices import with_outcomes
 from ldpbayes.collections.noncompliance import denials
 
 
 def extended_draws(result: xr.DataTree, collection: Collection, cell: int | None = None) -> np.ndarray:
     """Return the draws of p′, shape (S, a), of a result: ((1 − γ) P, γ s), or P with its deniers apart, or P itself.
+
+    Of a device with uncertain probabilities those of its outcomes.
 
     Parameters
     ----------
@@ -18,12 +21,15 @@ def extended_draws(result: xr.DataTree, collection: Collection, cell: int | None
     cell : int, optional
         The place of the cell that the collection is, in a result with cells.
     """
+    collection = with_outcomes(collection)
     draws = result["posterior"] if cell is None else result["posterior"].isel(cell=cell)
     values = draws["distribution"].values
     flat = values.reshape(-1, values.shape[-1])
     if values.shape[-1] == collection.n_categories:
         return flat
-    laws = collection.laws
+    law, laws = collection.device_law, collection.laws
+    if law is not None:
+        return law.outcomes(flat, law.theta_of(lambda name: draws[name].values.ravel()))
     if collection.denied:
         places = list(collection.owners)
         delta = np.stack([draws[name].values.ravel() for name, *_ in denials(collection)], axis=1)
