@@ -6,7 +6,7 @@ from ldpbayes import checks
 from ldpbayes.collections import as_data, tensor
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.likelihoods import StackedRows
-from ldpbayes.posteriors import expanded
+from ldpbayes.methods import expanded
 from ldpbayes.priors import DEFAULT, as_dirichlet, prior_for
 from ldpbayes.road.ruling import rule
 

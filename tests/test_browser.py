@@ -11,7 +11,7 @@ import ldpbayes as lb
 from ldpbayes.pages import show
 from ldpbayes.result import attach
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 #: Widths of a phone and of a desk, in CSS pixels.
 WIDTHS = (360, 1280)

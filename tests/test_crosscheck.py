@@ -17,6 +17,8 @@ from ldpbayes.fitting import fit
 from ldpbayes.pages import show
 from ldpbayes.protocols import UnaryEncoding, designs
 
+pytestmark = pytest.mark.together("models")
+
 
 @pytest.fixture(scope="module")
 def root(request):
@@ -89,6 +91,7 @@ def predictive_p_values(size, seed):
     return found
 
 
+@pytest.mark.calibrate
 def test_predictive_check_is_uniform_under_the_truth():
     """P(p ≤ .05) and P(p ≤ .5), each within what 300 uniform numbers leave once in ten thousand."""
     p = predictive_p_values(300, 3)
@@ -156,7 +159,7 @@ def test_of_few_reports_the_reference_is_the_sum_over_all_tallies(monkeypatch):
     np.testing.assert_allclose(found["sd"], exact["distribution_sd"])
 
 
-def test_mend_13_a_generator_seeds_the_cross_check(root):
+def test_a_generator_seeds_the_cross_check(root):
     collection = read(root / "data/rr_nigeria.toml")
     tree = fit(collection, random_seed=1, estimates=False)
     assert predictive_check(collection, tree, random_seed=np.random.default_rng(1))[0].p_value > 0.01

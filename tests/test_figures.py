@@ -18,6 +18,8 @@ from ldpbayes.fitness.crosschecking import concluded
 from ldpbayes.pages import about, renderers, show, summary
 from ldpbayes.plots import base
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def regions():

@@ -18,11 +18,13 @@ from ldpbayes import GRR, Cells, Collection, Tally, answers, fit, load, result, 
 from ldpbayes.collections import Derived
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.fitness.crosschecking import predictive_check
-from ldpbayes.posteriors.frequency import frequency_moments
+from ldpbayes.methods.frequency import frequency_moments
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.pymc import observe
 from ldpbayes.result import saving
 from ldpbayes.result.facts import facts_of
+
+pytestmark = pytest.mark.long
 
 OLD = sorted((pathlib.Path(__file__).parent / "data").glob("result_0.1.0_*.nc"))
 LABELS = ["a", "b", "c", "d"]
@@ -139,8 +141,9 @@ DAMAGE = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", DAMAGE)
-def test_mend_19_damaged_results_are_one_sentence(name, tmp_path, monkeypatch):
+def test_damaged_results_are_one_sentence(name, tmp_path, monkeypatch):
     monkeypatch.setattr(saving, "_read_elsewhere", lambda path: None)
     change, words = DAMAGE[name]
     damaged(change).to_netcdf(tmp_path / "damaged.nc", engine="h5netcdf")
@@ -150,7 +153,7 @@ def test_mend_19_damaged_results_are_one_sentence(name, tmp_path, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_mend_19_files_with_changed_or_missing_bytes_never_raise_anything_else(tmp_path, monkeypatch):
+def test_files_with_changed_or_missing_bytes_never_raise_anything_else(tmp_path, monkeypatch):
     monkeypatch.setattr(saving, "_read_elsewhere", lambda path: None)  # none of these files keeps HDF5 busy
     raw, rng = OLD[0].read_bytes(), np.random.default_rng(7)
     refused = 0
@@ -374,6 +377,7 @@ def test_a_hierarchical_trace_becomes_a_result(groups, trace, tmp_path):
     assert again["summary"]["cell"].values.tolist() == list(groups.labels)
 
 
+@pytest.mark.calibrated("ours")
 def test_leave_one_out_compares_two_models(groups, trace):
     one = result.attach(trace, groups, random_seed=1)
     pooled = fit(groups.pooled(), "flat", draws=500, random_seed=1)["posterior"]["distribution"].values

@@ -14,9 +14,9 @@ from ldpbayes.answers.sensitivity import of_trait
 from ldpbayes.errors import RankDeficientWarning
 from ldpbayes.estimators.confidence import confidence_intervals, likelihood_intervals
 from ldpbayes.inference.scaling import DOUBLINGS, POWERS
+from ldpbayes.methods.problem import Problem
 from ldpbayes.pages import show
 from ldpbayes.plots import plot_forest, plot_groups
-from ldpbayes.posteriors.problem import Problem
 from ldpbayes.priors import Compliance, Hierarchical, LogLinear, Product, Smooth, Tree
 from ldpbayes.priors.base import ScaleLaw
 from ldpbayes.protocols import UnaryEncoding, designs

@@ -8,10 +8,10 @@ import numpy as np
 import xarray as xr
 
 from ldpbayes.inference.scaling import POWERS, SENSITIVITY, Scaled, by_weights
-from ldpbayes.posteriors.conditioned_product.batched import BLOCK
-from ldpbayes.posteriors.expanded import expanded, joined
-from ldpbayes.posteriors.problem import Problem
-from ldpbayes.posteriors.products import Products
+from ldpbayes.methods.conditioned_product.batched import BLOCK
+from ldpbayes.methods.expanded import expanded, joined
+from ldpbayes.methods.problem import Problem
+from ldpbayes.methods.products import Products
 from ldpbayes.priors import AbstractPrior
 from ldpbayes.priors.parts import AbstractParts
 from ldpbayes.result.cells import select

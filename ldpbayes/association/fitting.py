@@ -23,9 +23,9 @@ from ldpbayes.errors import (
     warn,
 )
 from ldpbayes.fitting import fit
-from ldpbayes.posteriors.base import seed
-from ldpbayes.posteriors.evidence import log_bayes_factors
-from ldpbayes.posteriors.loglinear import evidences
+from ldpbayes.methods.base import seed
+from ldpbayes.methods.evidence import log_bayes_factors
+from ldpbayes.methods.loglinear import evidences
 from ldpbayes.priors import LogLinear, as_prior
 from ldpbayes.protocols import Attributes
 from ldpbayes.result.beside import leaving_out

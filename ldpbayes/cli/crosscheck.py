@@ -13,7 +13,7 @@ def command(
     draws=1000,
     random_seed=None,
     *,
-    table: options.Table,
+    table: options.TableOptions,
     outputs: options.Shown,
 ):
     """Compare the exact posterior (where feasible), NUTS, MLE and oracle, and check that the channel fits the reports.

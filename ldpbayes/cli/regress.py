@@ -6,7 +6,7 @@ from ldpbayes.cli import options, printing
 from ldpbayes.errors import ArgumentError
 
 #: How the regression is computed.
-MODEL = options.Group(
+MODEL = options.OptionGroup(
     reference=None, prior=None, method="auto", missing="refuse", ci_prob=0.95, draws=1000, random_seed=None
 )
 
@@ -18,7 +18,7 @@ def command(
     assignments=None,
     *,
     model=MODEL,
-    reports: options.Reports,
+    reports: options.ReportOptions,
     outputs: options.Outputs,
 ):
     """Regress a private answer on covariates that are known openly: logit, or multinomial logit for several categories.

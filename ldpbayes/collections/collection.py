@@ -410,7 +410,7 @@ class Collection(AbstractData):
         --------
         >>> from ldpbayes.protocols.designs import crosswise
         >>> Collection(["no", "yes"], [Tally(crosswise(0.75), [0, 1], [60, 40])]).device()
-        "Report 'same' is what 3 of 4 in 'yes' and 1 of 4 in 'no' say."
+        "3 of 4 in 'yes' and 1 of 4 in 'no' say 'same'."
         """
         texts = []
         for tally in self.tallies:

@@ -21,8 +21,8 @@ from ldpbayes.fitness.checking import MAX_GAP, QUICK_REPLICATIONS, check
 from ldpbayes.fitness.nested import information_criteria
 from ldpbayes.fitness.sums import combined
 from ldpbayes.inference.scaling import Scaled
-from ldpbayes.posteriors.evidence import log_bayes_factors_of_cells
-from ldpbayes.posteriors.problem import Problem
+from ldpbayes.methods.evidence import log_bayes_factors_of_cells
+from ldpbayes.methods.problem import Problem
 from ldpbayes.result.beside import add_confidence, add_estimates, add_sensitivity, leaving_out
 from ldpbayes.result.facts import facts_of, log_evidence, state
 

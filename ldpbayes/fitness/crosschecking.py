@@ -15,7 +15,7 @@ from ldpbayes.fitness.checking import check
 from ldpbayes.fitness.constants import ROUNDING
 from ldpbayes.fitness.convex import convex_maximum
 from ldpbayes.fitting import fit
-from ldpbayes.posteriors.base import seed
+from ldpbayes.methods.base import seed
 from ldpbayes.priors import DEFAULT, prior_for
 from ldpbayes.road.ruling import rule
 from ldpbayes.theory.enumeration import Enumeration

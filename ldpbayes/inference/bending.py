@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 
-class Batch(NamedTuple):
+class ScaledEffects(NamedTuple):
     """Effects that are multiplied by one learnt scale.
 
     Attributes
@@ -41,7 +41,7 @@ class Bend:
 
     Attributes
     ----------
-    batches : sequence of Batch
+    batches : sequence of ScaledEffects
     at : (u,) array
         Unknowns: log σ̂, and the means of the effects w at σ̂.
     precision : (u,) array
@@ -55,7 +55,7 @@ class Bend:
     Hoffman 2020, ICML, on their choice by the posterior.
     """
 
-    batches: Sequence[Batch]
+    batches: Sequence[ScaledEffects]
     at: np.ndarray
     precision: np.ndarray
     normality: float = 1.0

@@ -14,7 +14,7 @@ from ldpbayes.inference.verdict import LIMITS, Limits, Verdict
 
 
 @dataclass(frozen=True, eq=False)
-class Weighted:
+class WeightedDraws:
     """Draws of a stand-in with weights that make them draws of the posterior.
 
     Attributes
@@ -168,8 +168,8 @@ def squares_of(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return out
 
 
-def weigh(values: np.ndarray, log_ratio: np.ndarray) -> Weighted:
-    """Return Weighted from the log-ratios of posterior (unnormalized) to stand-in.
+def weigh(values: np.ndarray, log_ratio: np.ndarray) -> WeightedDraws:
+    """Return WeightedDraws from the log-ratios of posterior (unnormalized) to stand-in.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def weigh(values: np.ndarray, log_ratio: np.ndarray) -> Weighted:
     moved = np.divide(np.abs(mean - plain), sd, out=np.full(sd.size, math.inf), where=sd > 0)
     log_evidence = logsumexp(log_ratio) - math.log(size)
     relative = np.exp(log_ratio - log_evidence)
-    return Weighted(
+    return WeightedDraws(
         values,
         smoothed,
         k_hat,
@@ -223,13 +223,13 @@ def moments(values: np.ndarray, weight: np.ndarray, kept: int | None = None) -> 
     return {"mean": mean, "sd": np.sqrt(variance), "mcse": np.sqrt(error), "ess_bulk": worth, "ess_tail": worth}
 
 
-def enough(make: Callable[[int], Weighted], size: int, most: int) -> tuple[Weighted, Verdict]:
+def enough(make: Callable[[int], WeightedDraws], size: int, most: int) -> tuple[WeightedDraws, Verdict]:
     """Return weighted draws of which so many are kept, and the verdict: made again with more where these would do.
 
     Parameters
     ----------
     make : callable
-        Number of draws → Weighted.
+        Number of draws → WeightedDraws.
     size : int
         Draws that are kept, and weighted at first.
     most : int

@@ -160,7 +160,7 @@ class Mixture:
 
     Attributes
     ----------
-    components : tuple of StudentT, Beside or FromPrior
+    components : tuple of StudentT, SplitProposal or FromPrior
     shares : (k,) array
         With sum one.
     """
@@ -194,7 +194,7 @@ class Mixture:
 
 
 @dataclass(frozen=True, eq=False)
-class Beside:
+class SplitProposal:
     """Some coordinates by one distribution, and the others by a t, whatever the first ones are.
 
     Attributes

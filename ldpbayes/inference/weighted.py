@@ -21,10 +21,10 @@ import numpy as np
 from ldpbayes.inference.conditional import Conditional
 from ldpbayes.inference.constants import FARTHEST, MOST_HELD
 from ldpbayes.inference.ends import ends_of_weighted_draws
-from ldpbayes.inference.importance import Weighted, moments, resample, weigh
+from ldpbayes.inference.importance import WeightedDraws, moments, resample, weigh
 from ldpbayes.inference.modes import PriorDraws
 from ldpbayes.inference.newton import find_mode
-from ldpbayes.inference.proposals import Beside, FromPrior, Mixture, StudentT, sobol
+from ldpbayes.inference.proposals import FromPrior, Mixture, SplitProposal, StudentT, sobol
 from ldpbayes.inference.structure import Arrow
 from ldpbayes.inference.target import Target
 from ldpbayes.inference.verdict import LIMITS, Verdict
@@ -116,7 +116,7 @@ class Draws:
         Unknowns, and the coordinates in which they were proposed.
     values : (N, …) array
         What the target says of them beside the density.
-    found : Weighted
+    found : WeightedDraws
     kept : int
         How many draws will be kept.
     judged : (N, …) array
@@ -135,7 +135,7 @@ class Draws:
     z: np.ndarray
     u: np.ndarray
     values: np.ndarray
-    found: Weighted
+    found: WeightedDraws
     kept: int
     judged: np.ndarray
     missed: float = 0.0
@@ -261,7 +261,7 @@ class Proposal:
         beside = [replace(self.law, root=times * self.law.root) for times in wider]
         beside += [replace(self.law, centre=place, root=np.eye(place.size)) for place in self.heavy]
         mixture = Mixture((*laws, *beside), np.append((1 - wide) * shares, np.full(len(beside), wide / len(beside))))
-        about = mixture if self.rest is None else Beside(mixture, self.rest)
+        about = mixture if self.rest is None else SplitProposal(mixture, self.rest)
         if self.prior is None:
             return Mixture((about,), np.ones(1))
         share = self.weighting.prior

@@ -9,7 +9,7 @@ from ldpbayes import plots
 from ldpbayes.fitness.crosschecking import MIN_P_VALUE
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
 from ldpbayes.pages.prose import as_sentences
-from ldpbayes.pages.tables import Rows, filled
+from ldpbayes.pages.tables import TableRows, filled
 from ldpbayes.plots.base import NAMES
 
 _MCSE = "The same difference in Monte Carlo standard errors."
@@ -21,7 +21,7 @@ def of_crosscheck(check, *, title: str = "Cross-check") -> Page:
 
 
 def _of_one(check, title) -> Page:
-    rows, away = Rows(check, "category"), check["away"]
+    rows, away = TableRows(check, "category"), check["away"]
     columns = [
         *(rows.label("category"), rows.number("mean", "mean"), rows.number("sd", "sd")),
         rows.number("difference_sd", "NUTS − mean (sd)", "+.3f", 4),
@@ -41,7 +41,7 @@ def _of_one(check, title) -> Page:
 def _of_cells(check, title) -> Page:
     worst = np.abs(check[["difference_sd", "difference_mcse"]]).max("category")
     predictive = check["predictive_p"].min("channel") if check.sizes["channel"] else xr.full_like(check["fitness_p"], np.nan)
-    rows = Rows(check.assign({**worst, "predictive_p": predictive}), "cell")
+    rows = TableRows(check.assign({**worst, "predictive_p": predictive}), "cell")
     columns = [
         *(rows.label("cell"), rows.label("reference")),
         rows.number("difference_sd", "largest difference (sd)", ".3f", 1),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ldpbayes.collections.devices import without_outcomes
-from ldpbayes.inference.bending import Batch
+from ldpbayes.inference.bending import ScaledEffects
 from ldpbayes.priors.base import AbstractPrior
 from ldpbayes.priors.dirichlet import Dirichlet
 from ldpbayes.priors.parts import AbstractParts
@@ -200,7 +200,7 @@ class WithDevice(AbstractParts):
         return None if values is None else (int(self._order[values[0]]), *values[1:])
 
     @property
-    def varying(self) -> list[Batch]:
+    def varying(self) -> list[ScaledEffects]:
         of = self._order
         return [batch._replace(place=int(of[batch.place]), span=of[batch.span]) for batch in self.answers.varying]
 

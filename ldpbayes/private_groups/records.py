@@ -17,7 +17,7 @@ from ldpbayes.sources.frames import arrow_of, eager
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.parameters import labels_of
 from ldpbayes.sources.records import entries_of, numbers_of, report_columns, sent, weights_of
-from ldpbayes.sources.tally import Columns
+from ldpbayes.sources.tally import TableColumns
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ def read_records(
     report, protocol, categories, epsilon, rate
         As in ``ldpbayes.read``. With a rate the categories are those that were reported where they are not named.
     by : str or sequence of str, optional
-        Columns of open covariates.
+        TableColumns of open covariates.
     weights : str, optional
         Column of survey weights.
 
@@ -128,7 +128,7 @@ def read_records(
     if rate is not None and labels is None and protocol is None:
         labels = _reported(frame, columns, names)
     source = open_source(frame.to_native())
-    channels = find_channels(source, protocol, Columns(columns), categories=labels, epsilon=epsilon, rate=rate)
+    channels = find_channels(source, protocol, TableColumns(columns), categories=labels, epsilon=epsilon, rate=rate)
     *_, columns = (report_columns(mechanism, columns, names) for mechanism in channels.protocols)
     for name in (value, *covariates):
         if name in columns or (value, *covariates).count(name) > 1:

@@ -13,7 +13,7 @@ from ldpbayes.answer import Answer
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.inference.ends import ends_of_equal_draws, tails
 from ldpbayes.presenting import AbstractResult
-from ldpbayes.private_groups.checking import Check
+from ldpbayes.private_groups.checking import ShareCheck
 from ldpbayes.private_groups.measure import Measure
 from ldpbayes.private_groups.storing import fields_of, to_tree
 
@@ -60,7 +60,7 @@ class PrivateGroups(AbstractResult):
         Why the draws may not be used; empty where they may.
     k_hat, effective_draws : float
         Pareto k̂ of the weights, and how many independent draws these draws are worth; nan for the recipe.
-    check : Check
+    check : ShareCheck
         How far the shares are from those that the reports alone give, without the value.
     hanging : tuple of int
         On how many records the mean of each cell hangs; 0 where it has an interval. Others are left out: they are nan.
@@ -93,7 +93,7 @@ class PrivateGroups(AbstractResult):
     problem: str
     k_hat: float
     effective_draws: float
-    check: Check
+    check: ShareCheck
     hanging: tuple[int, ...]
     left_out: str
     discretization: np.ndarray | None

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from ldpbayes.errors import DataError
-from ldpbayes.private_groups.checking import Check
+from ldpbayes.private_groups.checking import ShareCheck
 from ldpbayes.private_groups.measure import Atoms, Measure
 from ldpbayes.sources.base import foreign
 from ldpbayes.sources.keys import as_json, from_json
@@ -105,7 +105,7 @@ def fields_of(tree: xr.DataTree) -> dict[str, Any]:
     if "recipe_share" in nodes[0]:
         wanted = {"share": shape[1:], "mean": shape[1:], "quantile": (len(quantiles), len(groups))}
         recipe = tuple({name: _array(node, f"recipe_{name}", size) for name, size in wanted.items()} for node in nodes)
-    check = Check(arrays[0], arrays[1], bool(attrs["identified"]))
+    check = ShareCheck(arrays[0], arrays[1], bool(attrs["identified"]))
     return fields | dict(measures=measures, cells=cells, levels=levels, check=check, discretization=moved, recipe=recipe)
 
 

@@ -112,7 +112,7 @@ class AbstractMatrix(AbstractListed):
 
 @dataclass(frozen=True, eq=False)
 class Channel(AbstractMatrix):
-    """An explicit channel Q[report, category], given as a matrix; every survey design is one.
+    """Any device whose probabilities are known: a matrix Q[report, category]; every survey design is one.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ class Channel(AbstractMatrix):
         return MatrixDecoder(self.matrix, ListLaw(self).tally)
 
     def device(self, categories):
-        """Return for each report, of few, who gives it: the last of two says it all."""
+        """Return who gives each report, where reports are few: the last of two says it all."""
         b, a = self.matrix.shape
         if b > MAX_SAID or a > MAX_SAID or (b == a and np.array_equal(self.matrix, np.eye(a))):
             return ""
@@ -250,8 +250,12 @@ class Channel(AbstractMatrix):
             order = [x for x in np.argsort(-self.matrix[row], kind="stable") if self.matrix[row, x] > 0]
             about = "" if self.law is None else "about "
             who = [f"{about}{_share(self.matrix[row, x])} in {categories[x]!r}" for x in order]
-            named = " and ".join([*([", ".join(who[:-1])] if who[:-1] else []), who[-1]]) if who else "nobody"
-            said.append(f"Report {self.answers[row]!r} is what {named} say.")
+            named = " and ".join([*([", ".join(who[:-1])] if who[:-1] else []), who[-1]]) if who else ""
+            said.append(
+                f"{named[0].upper()}{named[1:]} say {self.answers[row]!r}."
+                if named
+                else f"Nobody says {self.answers[row]!r}."
+            )
         return " ".join(said)
 
     @property

@@ -32,7 +32,9 @@ GROUPS = ("control", "treatment", "direct", "both")
 
 
 def direct(n_categories=2, answers=None) -> Channel:
-    """Direct questioning: Q = I, no privacy.
+    """A question that is answered openly, without privacy, beside a device or as a benchmark.
+
+    Q = I, no privacy.
 
     Parameters
     ----------
@@ -45,7 +47,9 @@ def direct(n_categories=2, answers=None) -> Channel:
 
 
 def warner(p, answers=None) -> Channel:
-    """Warner (1965): with probability p the statement is the sensitive one, else its negation.
+    """A survey that states the sensitive attribute or its negation, by chance (Warner 1965).
+
+    With probability p the statement is the sensitive one, else its negation.
 
     P(yes | carrier) = p, P(yes | other) = 1 − p; p = e^ε/(e^ε + 1) is GRR with two categories.
 
@@ -61,7 +65,9 @@ def warner(p, answers=None) -> Channel:
 
 
 def forced_response(truth, forced, answers=None) -> Channel:
-    """Forced response: the truth with a fixed probability, else answer y with probability forced_y/Σ forced.
+    """A survey with a die: the truth by chance, otherwise a forced answer.
+
+    The truth with a fixed probability, else answer y with probability forced_y/Σ forced.
 
     Q = truth·I + u 1ᵀ with u = (1 − truth) forced/Σforced. Two categories: Boruch (1971), Fox & Tracy (1986);
     several: Eriksson (1973), where categories that are never forced have u = 0.
@@ -90,7 +96,7 @@ def forced_response(truth, forced, answers=None) -> Channel:
 
 
 def unrelated_question(p, innocuous, answers=None) -> Channel:
-    """Unrelated question (Horvitz 1967; Greenberg 1969): the sensitive question or an innocuous one, by chance.
+    """A survey that asks the sensitive question or a harmless one, by chance (Horvitz 1967; Greenberg 1969).
 
     P(yes | carrier) = p + (1 − p)·innocuous, P(yes | other) = (1 − p)·innocuous.
 
@@ -113,7 +119,7 @@ def unrelated_question(p, innocuous, answers=None) -> Channel:
 
 
 def crosswise(p, answers=None) -> Channel:
-    """Crosswise model (Yu, Tian, Tang 2008): "are your answers to both questions the same?".
+    """A survey without a sensitive answer: "are your answers to both questions the same?" (Yu, Tian, Tang 2008).
 
     The innocuous question is answered yes with known probability p: P(same | carrier) = p, P(same | other) = 1 − p.
 
@@ -129,7 +135,7 @@ def crosswise(p, answers=None) -> Channel:
 
 
 def triangular(p, answers=None) -> Channel:
-    """Triangular model (Yu, Tian, Tang 2008): "none of the two apply" against "at least one does".
+    """A survey with a safe answer: "none of the two apply" against "at least one does" (Yu, Tian, Tang 2008).
 
     P(at least one | carrier) = 1, P(at least one | other) = p, p the innocuous yes-probability.
 
@@ -145,7 +151,9 @@ def triangular(p, answers=None) -> Channel:
 
 
 def kuk(p_carrier, p_other, cards=1, answers=None) -> Channel:
-    """Kuk (1990): carriers draw cards from one deck, others from a second deck, and report how many were red.
+    """A survey with two decks of cards: how many of the drawn cards are red (Kuk 1990).
+
+    Carriers draw cards from one deck, others from a second deck, and report how many were red.
 
     Cards are drawn with replacement: P(r red | carrier) = C(k, r) p_carrier^r (1 − p_carrier)^{k−r}, likewise for others.
 
@@ -188,7 +196,9 @@ def kuk(p_carrier, p_other, cards=1, answers=None) -> Channel:
 
 
 def christofides(weights, answers=None) -> Channel:
-    """Christofides (2003): a card with a number j from 1..L (probability weights_j); carriers report L + 1 − j, others j.
+    """A survey with numbered cards: carriers turn their number round (Christofides 2003).
+
+    A card has a number j from 1..L with probability weights_j; carriers report L + 1 − j, others j.
 
     Parameters
     ----------
@@ -211,7 +221,9 @@ def christofides(weights, answers=None) -> Channel:
 
 
 def stochastic_lie_detector(p, answers=None) -> Channel:
-    """Stochastic lie detector (Moshagen, Musch, Erdfelder 2012) for one group; three latent categories.
+    """A survey in which some carriers lie, and their share is estimated (Moshagen, Musch, Erdfelder 2012), for one group.
+
+    Three latent categories.
 
     Categories are honest carriers (always yes), lying carriers (always no) and non-carriers, who answer the statement
     with probability p (no) and its negation with probability 1 − p (yes). Two groups with different p identify all
@@ -230,7 +242,9 @@ def stochastic_lie_detector(p, answers=None) -> Channel:
 
 
 def cheater_detection(p, answers=None) -> Channel:
-    """Cheater detection (Clark and Desharnais 1998) for one group; three latent categories.
+    """A survey that estimates how many say no whatever the device says (Clark and Desharnais 1998), for one group.
+
+    Three latent categories.
 
     A die orders yes with probability p and the truth otherwise. Categories are honest carriers (always yes), honest
     non-carriers (yes with probability p) and cheaters, who always say no. Two groups with different p
@@ -249,7 +263,7 @@ def cheater_detection(p, answers=None) -> Channel:
 
 
 def item_count(items, group, ceiling=0.0, floor=0.0, answers=None, on=None) -> Channel:
-    """Item count technique, the list experiment, for one group: how many items of a list apply, not which.
+    """A survey by lists: how many items apply, not which (the list experiment), for one group.
 
     Categories are the trait joined with the number c of innocuous items that apply, "no/0" … "no/J", "yes/0" … "yes/J".
     The control group reports c, the treatment group c + 1 with the trait and c without; the group asked directly reports

@@ -15,7 +15,7 @@ from ldpbayes.priors.base import Law, NormalLaw
 from ldpbayes.priors.regression import SCALE
 from ldpbayes.regression.beside import Beside, checked_intercept
 from ldpbayes.regression.formula import Formula
-from ldpbayes.regression.reports import Reports
+from ldpbayes.regression.reports import RowReports
 
 
 def asked(deniers: Any, data: Any, answer: str) -> tuple[Any, Formula | None, dict | None]:
@@ -46,12 +46,12 @@ def asked(deniers: Any, data: Any, answer: str) -> tuple[Any, Formula | None, di
     return data, formula, None
 
 
-def apart(reports: Reports, stated: dict | None) -> Reports:
+def apart(reports: RowReports, stated: dict | None) -> RowReports:
     """Return reports of a table with the likelihood of those who deny in further columns, which those of cells have.
 
     Parameters
     ----------
-    reports : Reports
+    reports : RowReports
         With the channel of each row, of a table.
     stated : dict, optional
         What ``with_deniers`` takes, for a table.

@@ -14,7 +14,7 @@ import numpy as np
 
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.regression.constants import MAX_COLUMNS, MAX_ENTRIES, MAX_NUMBER
-from ldpbayes.regression.formula import Apply, Column, Formula, Literal, Node, Term
+from ldpbayes.regression.formula import Apply, Formula, FrameColumn, Literal, Node, Term
 from ldpbayes.regression.functions import FACTOR, LEVELS, TABLE
 from ldpbayes.regression.table import distinct_rows
 
@@ -248,7 +248,7 @@ class Design:
     # ---- fitting ---------------------------------------------------------------------------------------------------------
     def _part(self, node, data):
         """Return a factor of common terms: levels for texts and C(), numbers otherwise; texts among numbers are refused."""
-        if isinstance(node, Column) and self.variables[node.name].kind == "text":
+        if isinstance(node, FrameColumn) and self.variables[node.name].kind == "text":
             texts = list(map(str, np.unique(data[node.name])))
             odd = [text for text in texts if not _NUMBER.fullmatch(text)]
             if odd and 10 * len(odd) < len(texts):  # such levels as 1, 2 and 3+ are a factor
@@ -269,7 +269,7 @@ class Design:
             of, options = node.to[0], dict(node.options)
         fitted = self._fitted(of, data)
         values = self._values(fitted, data)
-        ordered = self.variables[of.name].levels if isinstance(of, Column) else ()
+        ordered = self.variables[of.name].levels if isinstance(of, FrameColumn) else ()
         if makes == LEVELS and not ordered and values.dtype.kind in "OU":
             raise DataError("needs numbers or an ordered Categorical: texts have no order", field=str(node))
         if makes != LEVELS:
@@ -414,7 +414,7 @@ class Design:
     @cached_property
     def factors(self) -> tuple[str, ...]:
         """Variables that some term takes as a factor: texts, booleans, and numbers inside C() or behind a bar."""
-        inside = {part.of.name for part in self.parts if part.levels is not None and isinstance(part.of, Column)}
+        inside = {part.of.name for part in self.parts if part.levels is not None and isinstance(part.of, FrameColumn)}
         return tuple(name for name, variable in self.variables.items() if not variable.numeric or name in inside)
 
     @cached_property
@@ -484,7 +484,7 @@ def evaluate(node: Node, data: Mapping[str, np.ndarray]) -> np.ndarray:
     DataError
         Where texts meet a function of numbers.
     """
-    if isinstance(node, Column):
+    if isinstance(node, FrameColumn):
         return data[node.name]
     if isinstance(node, Literal):
         return np.asarray(node.value if isinstance(node.value, str) else float(node.value))
@@ -523,7 +523,7 @@ def _variable(values):
 
 
 def _is_text(node, variables):
-    return isinstance(node, Column) and variables[node.name].kind in ("text", "ordered")
+    return isinstance(node, FrameColumn) and variables[node.name].kind in ("text", "ordered")
 
 
 def _plain(level):

@@ -19,17 +19,17 @@ from ldpbayes.inference.scaling import Scaled
 from ldpbayes.inference.structure import roots
 from ldpbayes.inference.verdict import ACCEPTED, LIMITS, refused
 from ldpbayes.inference.weighted import weighted
-from ldpbayes.posteriors.outcome import Outcome
-from ldpbayes.posteriors.watch import Watch
+from ldpbayes.methods.outcome import Outcome
+from ldpbayes.methods.watch import Watch
 from ldpbayes.priors.regression import BETWEEN, INTERCEPT, SCALE, Effects, Monotone, Regression, moments_of, walk_root
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.designs import ListExperiment
 from ldpbayes.regression import denying, lists, maximum
 from ldpbayes.regression.design import MAX_COLUMNS, Design, arrays
 from ldpbayes.regression.formula import Formula
-from ldpbayes.regression.reports import Asked, Reports, read_reports, reports_of_cells
+from ldpbayes.regression.reports import Asked, RowReports, read_reports, reports_of_cells
 from ldpbayes.regression.table import clean, to_pandas
-from ldpbayes.regression.target import WEIGHTING, Target
+from ldpbayes.regression.target import WEIGHTING, RegressionTarget
 from ldpbayes.result.facts import state
 from ldpbayes.road.request import Request
 
@@ -246,24 +246,24 @@ class Model:
     Attributes
     ----------
     design : Design
-    reports : Reports
+    reports : RowReports
     cell : (n,) int array
         The cell of each row of the table.
     prior : Regression
-    target : Target
+    target : RegressionTarget
     """
 
     design: Design
-    reports: Reports
+    reports: RowReports
     cell: np.ndarray
     prior: Regression
-    target: Target
+    target: RegressionTarget
 
     @classmethod
     def of(
         cls,
         design: Design,
-        reports: Reports,
+        reports: RowReports,
         reference: str | None,
         prior: Any,
         beside: Design | None = None,
@@ -274,7 +274,7 @@ class Model:
         Parameters
         ----------
         design : Design
-        reports : Reports
+        reports : RowReports
         reference : str, optional
         prior : float or mapping, optional
         beside : Design, optional
@@ -313,7 +313,7 @@ class Model:
             raise InfeasibleError(
                 f"The regression has {unknowns:,} unknowns, more than {MAX_COLUMNS:,}; join levels of factors and groups."
             )
-        return cls(design, reports, cell, regression, Target(regression, reports.entries(cell, len(first))))
+        return cls(design, reports, cell, regression, RegressionTarget(regression, reports.entries(cell, len(first))))
 
     @property
     def linearized(self) -> bool:
@@ -408,7 +408,7 @@ def _with_reports(data):
 
 
 def _read(formula, frame, protocol, report, missing, columns, labels=None, of_denial=None):
-    """Return (Design, Reports, Design of δ or None)."""
+    """Return (Design, RowReports, Design of δ or None)."""
     variables = tuple(dict.fromkeys((*formula.variables, *(of_denial.variables if of_denial else ()))))
     if isinstance(frame, Cells):
         given = {"protocol": protocol, "report": report, **columns, "categories": labels}

@@ -50,7 +50,7 @@ _TRUTHS = {"True": True, "TRUE": True, "False": False, "FALSE": False}
 
 
 @dataclass(frozen=True)
-class Column:
+class FrameColumn:
     """A column of the data frame."""
 
     name: str
@@ -102,7 +102,7 @@ class Apply:
         return self.text
 
 
-Node = Column | Literal | Apply
+Node = FrameColumn | Literal | Apply
 #: The factors whose product a term is; the intercept has none.
 Term = tuple[Node, ...]
 
@@ -111,7 +111,7 @@ def columns_of(node: Node) -> set[str]:
     """Return the columns that a node uses."""
     if isinstance(node, Apply):
         return set().union(*map(columns_of, node.to))
-    return {node.name} if isinstance(node, Column) else set()
+    return {node.name} if isinstance(node, FrameColumn) else set()
 
 
 def of_levels(node: Node) -> bool:
@@ -352,7 +352,7 @@ class _Parser:
         if self.called():
             return self.of(self.call())
         if self.kind in ("name", "column"):
-            return self.of(Column(self.take()))
+            return self.of(FrameColumn(self.take()))
         raise self.refusal(f"a term is expected before {self.ahead()}")
 
     def of(self, node: Node) -> _Sum:
@@ -467,7 +467,7 @@ class _Parser:
                 raise self.refusal(f"{node.name} stands alone or in interactions of terms, not in arithmetic")
             return node
         if self.kind in ("name", "column"):
-            return Column(self.take())
+            return FrameColumn(self.take())
         raise self.refusal(f"a column or a number is expected before {self.ahead()}")
 
     def applied(self, name: str, to: tuple[Node, ...], options: dict | None = None, given: Iterable = ()) -> Apply:

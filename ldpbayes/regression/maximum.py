@@ -10,7 +10,7 @@ from ldpbayes.answer import Answer
 from ldpbayes.errors import ConvergenceError, InfeasibleError, listed
 from ldpbayes.inference.ends import normal_reach
 from ldpbayes.inference.newton import find_mode
-from ldpbayes.regression.target import Target
+from ldpbayes.regression.target import RegressionTarget
 
 #: Columns whose part outside the span of the others is smaller than this share of them are linear combinations.
 DEPENDENT = 1e-8
@@ -119,7 +119,7 @@ def dependent(columns: np.ndarray, sizes: np.ndarray, terms: tuple[str, ...]) ->
     return names
 
 
-def starting_point(target: Target) -> np.ndarray:
+def starting_point(target: RegressionTarget) -> np.ndarray:
     """Return unknowns under which every cell has about the distribution of all people together."""
     prior, z = target.prior, np.zeros(target.prior.n_unknowns)
     if prior.intercept is not None:
@@ -129,7 +129,7 @@ def starting_point(target: Target) -> np.ndarray:
     return z
 
 
-def climb(target: Target, watch=None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def climb(target: RegressionTarget, watch=None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return (mode, eigenvalues, eigenvectors of minus the Hessian), from the better of two starting points."""
     start = starting_point(target)
     mode = find_mode(target, start, watch)
@@ -140,7 +140,7 @@ def climb(target: Target, watch=None) -> tuple[np.ndarray, np.ndarray, np.ndarra
     return mode
 
 
-def highest(target: Target) -> tuple[np.ndarray, float]:
+def highest(target: RegressionTarget) -> tuple[np.ndarray, float]:
     """Return (unknowns where the likelihood is largest, how much lower the next finite maximum found is, else inf).
 
     Behind a device the likelihood can have several maxima, where the reports are few or noisy. Where the standard errors at
@@ -148,7 +148,7 @@ def highest(target: Target) -> tuple[np.ndarray, float]:
 
     Parameters
     ----------
-    target : Target
+    target : RegressionTarget
         With ``flat`` set.
     """
     z, eigenvalues, _ = climb(target)
@@ -175,12 +175,12 @@ def _unit(target):
     return float(np.median(target.prior.scales)) / np.sqrt(2)
 
 
-def maximize(target: Target) -> tuple[np.ndarray, np.ndarray, float]:
+def maximize(target: RegressionTarget) -> tuple[np.ndarray, np.ndarray, float]:
     """Return (unknowns of largest likelihood, covariance by the observed information, how much lower the next maximum is).
 
     Parameters
     ----------
-    target : Target
+    target : RegressionTarget
         With ``flat`` set.
 
     Raises
@@ -237,12 +237,12 @@ def _refuse_infinite(target, z):
     )
 
 
-def scores_of(target: Target, z: np.ndarray, cell: np.ndarray, reports: Any) -> np.ndarray:
+def scores_of(target: RegressionTarget, z: np.ndarray, cell: np.ndarray, reports: Any) -> np.ndarray:
     """Return the scores of the users of each row in the unknowns of the common terms, shape (n, k).
 
     Parameters
     ----------
-    target : Target
+    target : RegressionTarget
     z : (n_unknowns,) array
     cell : (n,) int array
         The cell of each row of the table.

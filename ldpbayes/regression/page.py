@@ -11,7 +11,7 @@ from ldpbayes.pages.fit import notes_of
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, figure_of, stated
 from ldpbayes.pages.prose import number_of
 from ldpbayes.pages.summary import shares, summary_of_fit
-from ldpbayes.pages.tables import Rows, filled, interval_of, numbers_of, odds_spec, of_asked, percent, spec_of
+from ldpbayes.pages.tables import TableRows, filled, interval_of, numbers_of, odds_spec, of_asked, percent, spec_of
 from ldpbayes.regression.figures import term_in_words
 from ldpbayes.regression.maximum import Maximum
 from ldpbayes.regression.questions import odds_ratios, predictions
@@ -44,7 +44,7 @@ def of_regression(result) -> Page:
     for name in [str(name).removesuffix("_mean") for name in summary.data_vars if str(name).endswith("_change_mean")]:
         title = f"From the first to the last level of {name.removesuffix('_change')}"
         settings = {"prefix": f"{name}_", "heading": "log odds", "priority": (0, 1, 0)}
-        tables.append(Rows(against, "category").table(title, **settings))
+        tables.append(TableRows(against, "category").table(title, **settings))
     return Page(
         attrs["title"],
         tuple(tables),
@@ -59,7 +59,7 @@ def of_maximum(result: Maximum, *, ci_prob: float | None = None) -> Page:
     """Return the Page of maximum-likelihood estimates."""
     ci_prob = result.ci_prob if ci_prob is None else ci_prob
     summary = result.summary(ci_prob)
-    level, rows = interval_of(ci_prob), Rows(summary, "term", "category")
+    level, rows = interval_of(ci_prob), TableRows(summary, "term", "category")
     columns = _coefficient_columns(summary, rows, "")
     (_, estimate), (_, error), (interval, ends) = columns[-3:]
     columns[-3:] = [
@@ -112,7 +112,7 @@ def _coefficient_table(tree):
     summary = tree["summary"].to_dataset()
     categories = [str(name) for name in summary["category"].values if str(name) != reference]
     summary = summary.sel(category=categories)
-    rows, draws = Rows(summary, "term", "category"), tree["posterior"]["coefficients"].sel(category=categories)
+    rows, draws = TableRows(summary, "term", "category"), tree["posterior"]["coefficients"].sel(category=categories)
     positive = Column(
         "positive", "P(> 0)", spec=".3f", priority=5, means="Posterior probability that the log odds are above zero."
     )
@@ -126,13 +126,13 @@ def _coefficient_table(tree):
 
 def _share_table(summary):
     """Return the table of the average shares: of two answers the one that is asked for."""
-    rows, p = Rows(summary, "category"), summary.sel(target="distribution")
+    rows, p = TableRows(summary, "category"), summary.sel(target="distribution")
     settings = {"key": "distribution_", "heading": "mean of P", "of": "P", "priority": (0, 1, 0)}
     return of_asked(rows.table("Average over the respondents' covariates", p, **settings), "category")
 
 
 def _spread_table(summary):
-    rows = Rows(summary, "parameter")
+    rows = TableRows(summary, "parameter")
     column, names = rows.label("parameter", "sd between groups")
     spec = spec_of(summary["parameter_sd"].values)
     columns = rows.summary(summary, prefix="parameter_", spec=spec, priority=(0, 1, 0))
@@ -144,7 +144,7 @@ def _tables_beside(summary):
     for title, name, dims in BESIDE:
         if f"{name}_mean" in summary:  # the coefficients need covariates
             spec = spec_of(summary[f"{name}_sd"].values) if name.endswith("coefficients") else ".4f"
-            yield Rows(summary, *dims).table(title, prefix=f"{name}_", spec=spec, priority=(0, 1, 0))
+            yield TableRows(summary, *dims).table(title, prefix=f"{name}_", spec=spec, priority=(0, 1, 0))
 
 
 def _notes(tree):

@@ -22,7 +22,7 @@ MOST_CELLS = 12
 
 
 @dataclass(frozen=True, eq=False)
-class Target(target.Target):
+class RegressionTarget(target.Target):
     """log prior(z) + log P(Y | z), or the likelihood alone, of many cells of few reports."""
 
     prior: Regression

@@ -8,7 +8,7 @@ from ldpbayes.collections import Cells, Collection, as_data
 from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.inference.diagnostics import Diagnostics, summarize
-from ldpbayes.posteriors.completion import of_draws
+from ldpbayes.methods.completion import of_draws
 from ldpbayes.result.building import build
 from ldpbayes.result.compliers import extended_draws
 from ldpbayes.result.constants import DRAWS_TOGETHER, FLAT

@@ -11,7 +11,7 @@ from ldpbayes.collections.data import mechanisms
 from ldpbayes.errors import ArgumentError
 from ldpbayes.inference.diagnostics import Statistics
 from ldpbayes.inference.ends import LEVELS
-from ldpbayes.posteriors.answer import Answer
+from ldpbayes.methods.answer import MethodAnswer
 from ldpbayes.result.facts import DETAILS, state
 from ldpbayes.result.frame import Result
 from ldpbayes.result.summary import write_summary
@@ -127,12 +127,12 @@ def build(
     return tree
 
 
-def of_answer(answer: Answer, **facts: Any) -> Result:
+def of_answer(answer: MethodAnswer, **facts: Any) -> Result:
     """Return the Result of a finished run.
 
     Parameters
     ----------
-    answer : Answer
+    answer : MethodAnswer
     **facts
         What else the result says, such as the reason for its method.
     """

@@ -17,7 +17,7 @@ from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.inference.diagnostics import Diagnostics, entries_of, summarize
 from ldpbayes.inference.diagnostics import of_cells as of_cells_together
 from ldpbayes.inference.ends import numerical_error
-from ldpbayes.posteriors.answer import Answer
+from ldpbayes.methods.answer import MethodAnswer
 from ldpbayes.result.building import build
 from ldpbayes.result.constants import MAX_COVARIANCES
 from ldpbayes.result.facts import DETAILS, facts_of, state
@@ -79,7 +79,7 @@ def of_cells(
 def of_answers(
     cells: Cells,
     prior: Any,
-    answers: list[tuple[Answer, str]],
+    answers: list[tuple[MethodAnswer, str]],
     settings: dict,
     attrs: dict | None = None,
 ) -> Result:
@@ -90,7 +90,7 @@ def of_answers(
     cells : Cells
     prior : AbstractPrior
         Of each cell.
-    answers : list of (Answer, str)
+    answers : list of (MethodAnswer, str)
         Of each cell, and why its method. Emptied: with those of all cells beside them, the draws would take memory twice.
     settings : dict
         How all cells were fitted.

@@ -5,7 +5,7 @@ import xarray as xr
 
 from ldpbayes.collections.data import LEFT_OUT, MOMENTS_ONLY
 from ldpbayes.inference.ends import ACCURACY, numerical_error
-from ldpbayes.posteriors.frequency import frequency_intervals
+from ldpbayes.methods.frequency import frequency_intervals
 from ldpbayes.result.building import build
 from ldpbayes.result.constants import MAX_OBSERVED
 from ldpbayes.result.frame import Result

@@ -4,8 +4,8 @@ import numpy as np
 
 from ldpbayes.inference.ends import tails
 from ldpbayes.inference.scaling import POWERS, Scaled
-from ldpbayes.posteriors.many import undrawn
-from ldpbayes.posteriors.watch import Watch
+from ldpbayes.methods.many import undrawn
+from ldpbayes.methods.watch import Watch
 from ldpbayes.priors import Dirichlet
 from ldpbayes.priors.dirichlet import evidence_error
 from ldpbayes.result.beside import add_sensitivity

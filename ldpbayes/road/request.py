@@ -7,9 +7,9 @@ from typing import Any
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
-from ldpbayes.posteriors.base import AbstractPosterior, seed
-from ldpbayes.posteriors.constants import MAX_DRAWN
-from ldpbayes.posteriors.many import in_one_call
+from ldpbayes.methods.base import AbstractPosterior, seed
+from ldpbayes.methods.constants import MAX_DRAWN
+from ldpbayes.methods.many import in_one_call
 from ldpbayes.road.constants import DRAWS_BYTES
 from ldpbayes.road.methods import CONJUGATE, METHODS, names_of
 

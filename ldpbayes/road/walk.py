@@ -14,16 +14,16 @@ from ldpbayes.collections import Cells, Collection
 from ldpbayes.errors import CellsError, ConvergenceError, InfeasibleError, LDPBayesWarning, listed
 from ldpbayes.inference.diagnostics import of_cells
 from ldpbayes.inference.handover import hand_over
-from ldpbayes.posteriors.answer import Answer
-from ldpbayes.posteriors.base import AbstractPosterior
-from ldpbayes.posteriors.conjugate import fit_shared
-from ldpbayes.posteriors.exact import fit_alone
-from ldpbayes.posteriors.expansion import refuse_doubtful_cells
-from ldpbayes.posteriors.many import NEITHER, Cost, refuse_long
-from ldpbayes.posteriors.nodes import Placement
-from ldpbayes.posteriors.nuts import JOINT
-from ldpbayes.posteriors.problem import Joint, Problem, over_all, prior_of_cells, scaled
-from ldpbayes.posteriors.watch import Watch
+from ldpbayes.methods.answer import MethodAnswer
+from ldpbayes.methods.base import AbstractPosterior
+from ldpbayes.methods.conjugate import fit_shared
+from ldpbayes.methods.exact import fit_alone
+from ldpbayes.methods.expansion import refuse_doubtful_cells
+from ldpbayes.methods.many import NEITHER, Cost, refuse_long
+from ldpbayes.methods.nodes import Placement
+from ldpbayes.methods.nuts import JOINT
+from ldpbayes.methods.problem import Joint, Problem, over_all, prior_of_cells, scaled
+from ldpbayes.methods.watch import Watch
 from ldpbayes.priors import AbstractPrior
 from ldpbayes.result.beside import cells_left_out, leave_out
 from ldpbayes.result.building import of_answer
@@ -187,7 +187,7 @@ def _fitted(data: Any, belief: Any, request: Request, undrawn: bool, selection: 
     return _sharing(data, belief, request) if _shared(data, belief, request) else _each(data, belief, request)
 
 
-def _of_answer(answer: Answer, reason: str) -> UnderPrior:
+def _of_answer(answer: MethodAnswer, reason: str) -> UnderPrior:
     """Return what is fitted of one collection."""
     return UnderPrior(of_answer(answer, reason=reason), [answer.problem], answer.trouble)
 
@@ -240,8 +240,8 @@ def _drawn(collection: Any, belief: Any, request: Request) -> UnderPrior | None:
     return _of_answer(*_alone(collection, belief, drawing, selection))
 
 
-def _alone(collection: Any, belief: Any, request: Request, selection: Selection | None = None) -> tuple[Answer, str]:
-    """Return (Answer, why its method) of one collection."""
+def _alone(collection: Any, belief: Any, request: Request, selection: Selection | None = None) -> tuple[MethodAnswer, str]:
+    """Return (MethodAnswer, why its method) of one collection."""
     problem = selection.problem if selection else Problem.of(collection, belief)
     return _answered(request, problem, request.sizes(collection.n_categories), selection=selection)
 
@@ -253,8 +253,8 @@ def _answered(
     methods: Mapping[str, type[AbstractPosterior]] = METHODS,
     without: tuple[str, ...] = (),
     selection: Selection | None = None,
-) -> tuple[Answer, str]:
-    """Return (Answer, why its method): of the method asked for, else the first accepted or the best of those rejected."""
+) -> tuple[MethodAnswer, str]:
+    """Return (answer, why its method): of the method asked for, else the first accepted or the best of those rejected."""
     if request.automatic:
         methods_left = selection or Selection(problem, request.exclude + without, sizes, methods)
         handed = hand_over(
@@ -322,13 +322,13 @@ def _each(cells: Cells, belief: Any, request: Request) -> UnderPrior:
     return UnderPrior(tree, problems, trouble, left_out)
 
 
-def _together(answer: Answer) -> bool:
+def _together(answer: MethodAnswer) -> bool:
     """Return whether the draws of a cell can stand beside those of others as they are."""
     plain = all(len(variable) == 2 for variable in answer.posterior.draws.values())  # no unknowns of the prior
     return answer.outcome.independent and plain and not answer.posterior.stats
 
 
-def _trouble(cells: Cells, answers: Sequence[Answer]) -> str:
+def _trouble(cells: Cells, answers: Sequence[MethodAnswer]) -> str:
     """Return why the answers of cells cannot be trusted, or an empty string."""
     if any(answer.diagnostics.interrupted for answer in answers):
         return ""

@@ -16,7 +16,7 @@ from ldpbayes.estimators.base import information_covariance
 from ldpbayes.estimators.mle import maximize
 from ldpbayes.fitness.nested import need_noncompliers
 from ldpbayes.likelihoods import DenseRows
-from ldpbayes.posteriors.problem import scaled
+from ldpbayes.methods.problem import scaled
 from ldpbayes.robust.constants import MAX_ENTRIES, MAX_POINTS
 
 #: No curve goes on to γ = 1, where nobody follows the device.

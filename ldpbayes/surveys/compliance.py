@@ -6,7 +6,7 @@ from ldpbayes.collections import Collection
 from ldpbayes.collections.noncompliance import compliers_only, words_of
 from ldpbayes.describing.posterior import EvidenceOf
 from ldpbayes.fitness.nested import compliance_test
-from ldpbayes.posteriors.problem import scaled
+from ldpbayes.methods.problem import scaled
 from ldpbayes.priors import AbstractPrior
 
 

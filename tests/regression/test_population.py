@@ -12,7 +12,7 @@ from ldpbayes.protocols.designs import crosswise, warner
 from ldpbayes.result.facts import facts_of
 
 # Short chains of weak reports on purpose; what makes them long and trusted is told elsewhere.
-pytestmark = pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning"), pytest.mark.long]
 
 DEVICE, LABELS = warner(0.8), ["no", "yes"]
 LEVELS = ["never", "rarely", "weekly", "daily"]
@@ -53,6 +53,7 @@ def found(survey):
 
 
 # ---- effects over ordered levels ---------------------------------------------------------------------------------------
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("term", ["rw(x)", "mo(x)"])
 def test_shares_by_draws_of_the_prior(term):
     """Three levels against weighted draws of the stated prior: a second way that shares no code."""

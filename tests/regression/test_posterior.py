@@ -16,7 +16,10 @@ from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.result.facts import facts_of
 
 # Weak reports on purpose: that the prior decides is told by tests/regression/test_separation.py.
-pytestmark = pytest.mark.filterwarnings("ignore:(The prior decides|Prior and reports disagree) on")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:(The prior decides|Prior and reports disagree) on"),
+    pytest.mark.together("kernels"),
+]
 
 DIE = forced_response(2 / 3, (1, 1))
 

@@ -22,6 +22,8 @@ from ldpbayes.result import add_log_likelihood, extended_draws
 from ldpbayes.result.facts import facts_of
 from ldpbayes.robust import sensitivity
 
+pytestmark = pytest.mark.long
+
 #: Spec 9.1: crosswise with p = .25, 190 of 400 "same"; direct, 100 of 400 "yes".
 DEVICE, DIRECT = np.array([210, 190]), np.array([300, 100])
 #: Mean, sd and 95 % ends of P, δ and the share who deny, by a grid over p and δ.
@@ -95,6 +97,7 @@ def test_the_check_of_the_specification(fitted):
     assert frequency.min() >= 100 / 800 and abs(frequency.mean() - 0.5455) < 0.003
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "device, asked, prior", [((30, 10), (12, 0), (1, 1)), ((9, 14), (20, 3), (2, 18)), ((2100, 1900), (1600, 400), (1, 3))]
 )

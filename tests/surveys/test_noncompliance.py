@@ -50,6 +50,7 @@ def every(*kinds):
     return pytest.mark.parametrize("case", [case for case in CASES if kind(case) in kinds], ids=str)
 
 
+@pytest.mark.sampled(3)
 @every("channel")
 def test_identified_where_the_law_adds_a_dimension(case):
     """The rank rule, over every protocol whose reports can be listed, one ε and two."""
