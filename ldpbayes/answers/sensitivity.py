@@ -143,7 +143,9 @@ def _weighted(fit: Fit, cell: int, problem: Problem, sums: Any = None) -> tuple[
     """Return draws of P of one cell, or of P @ sums, and their (means, sds) under both scaled priors by weights, or None."""
     draws = fit.flat(cell)
     p, log_prior = draws["distribution"], problem.prior.log_hyperprior({k: x for k, x in draws.items() if x.ndim == 1})
-    if log_prior is None:
+    if log_prior is None and problem.collection.device_law is not None:  # what trials say of the device is no prior of P
+        log_prior = log_density_of_shares(problem.prior.without(problem.collection.owners), p)
+    elif log_prior is None:
         log_prior = log_density_of_shares(problem.prior, extended(draws, problem.collection))
     values = p if sums is None else p @ sums
     return values, None if log_prior is None else by_weights(values, log_prior)
