@@ -92,6 +92,15 @@ def plot_predictions(predicted: Any, *, ax: Any = None, **style: Any) -> Any:
     return canvas.finish(title or "Predicted shares", most=3, width=50, legend=len(order) > 1, more=more)
 
 
+def drawn_forest(terms: list[str], what: str, values: list[Any], level: str) -> Any:
+    """Return a figure of coefficients: means, lower and upper ends of shape (terms, 1)."""
+    labels = [term_in_words(name) for name in terms[:ROWS]]
+    canvas = _forest(None, {}, labels, [what], [0], [part[:ROWS] for part in values])
+    canvas.axes[0].axvline(0, color="0.5", lw=0.8, zorder=0)
+    canvas.axes[0].set_xlabel(plain(f"coefficient of {what}, {level}"), fontsize=LABEL)
+    return canvas.finish("", most=3, width=50, legend=False, more="")
+
+
 def _forest(ax, style, labels, categories, order, values):
     """Return the canvas of a forest of some categories: means, lower and upper ends of shape (labels, categories)."""
     canvas = Canvas(ax, style, (WIDTH, 1.0 + 0.26 * len(labels) * max(1, 0.55 * len(order))))

@@ -19,23 +19,24 @@ from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.scaling import Scaled
 from ldpbayes.inference.structure import roots
 from ldpbayes.inference.verdict import ACCEPTED, LIMITS, refused
-from ldpbayes.inference.weighted import weighted
+from ldpbayes.inference.weighted import Weighting, weighted
 from ldpbayes.methods.outcome import Outcome
 from ldpbayes.methods.watch import Watch
 from ldpbayes.priors.links import LINKS, logits_of, scale_of
 from ldpbayes.priors.regression import BETWEEN, INTERCEPT, SCALE, Effects, Monotone, Regression, moments_of, walk_root
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.designs import ListExperiment
-from ldpbayes.regression import denying, lists, maximum
+from ldpbayes.regression import denying, lists, maximum, predictor_maximum, predictor_target
 from ldpbayes.regression.beside import Beside
 from ldpbayes.regression.constants import ROUNDING
 from ldpbayes.regression.design import MAX_COLUMNS, Design, arrays
 from ldpbayes.regression.formula import Formula
 from ldpbayes.regression.marginal import maximize_marginal
+from ldpbayes.regression.predictor import OutcomeRecords, Predicted
 from ldpbayes.regression.reports import Asked, RowReports, read_reports, reports_of_cells
 from ldpbayes.regression.table import clean, to_pandas
 from ldpbayes.regression.target import WEIGHTING, RegressionTarget
-from ldpbayes.result.facts import state
+from ldpbayes.result.facts import facts_of, state
 from ldpbayes.road.request import Request
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ class Settings(TypedDict, total=False):
     progressbar: bool
     missing: str
     deniers: str | Mapping[str, Any] | None
+    family: str | None
+    private: str | None
     link: str
 
 
@@ -127,6 +130,8 @@ def regress(
     progressbar: bool = False,
     missing: str = "refuse",
     deniers: str | Mapping[str, Any] | None = None,
+    family: str | None = None,
+    private: str | None = None,
     link: str = "logit",
 ) -> "Result | maximum.Maximum":
     """Regress a private answer on covariates: multinomial logit, seen through any protocol.
@@ -176,6 +181,11 @@ def regress(
         The formula of the share δ who deny, such as "age": logit δ is linear in its terms, "1" is one number. A mapping also
         has ``of``, ``say`` and ``channel``, as ``Collection.with_deniers`` takes them; channels of a table are the values of
         ``design``. Cells whose respondents may deny have one δ unless a formula is given.
+    family : {"normal", "bernoulli", "poisson"}, optional
+        Where the formula is of an open outcome on the private answer, ``"y ~ age + private(answer)"``: the law of y, whose
+        mean, log odds or log mean is linear in the terms. Both parts are fitted together.
+    private : str, optional
+        The formula of that private answer, such as ``"answer ~ age + female"``; by default it has the outcome's other terms.
     link : {"logit", "probit", "cloglog", "cauchit"}
         Of two categories: what is linear in the terms. The complementary log-log is that of the category which is not the
         reference. Scales of ``prior`` are log odds with every link: of columns where both shares are ½, of the intercept
@@ -186,7 +196,8 @@ def regress(
     Result, or Maximum for ``mle``
         Posterior variables ``coefficients`` (term, category), log odds against the reference category, and ``distribution``,
         the distribution of a person drawn from the rows. ``predictions``, ``comparisons``, ``slopes``, ``odds_ratios`` and
-        ``poststratify`` take it.
+        ``poststratify`` take it. With an outcome they are of the private answer, and ``outcome_coefficients``
+        (outcome_term) are beside them; ``predictions`` and ``comparisons`` are then of the outcome, too.
 
     Raises
     ------
@@ -220,32 +231,45 @@ def regress(
     if method == "mle" and prior is not None:
         raise ArgumentError("prior must be left out with method='mle', which has none.")
     parsed = Formula.parse(formula)
+    predicted = Predicted.asked(parsed, family, private)
     stated: dict[str, Any] = {"design": design, "count": count, "weights": weights, "strata": strata, "cluster": cluster}
     stated = {name: checks.column(value, name) for name, value in stated.items()}
+    if predicted is not None:
+        predicted.refuse(stated | {"link": None if link == "logit" else link})
+        parsed = predicted.private
     data, left_out = _with_reports(data)
     protocol, labels = lists.channels_of(protocol, categories, checks.columns(report, "report"))
     data, of_denial, where = denying.asked(deniers, data, parsed.answer)
-    columns, reports, beside = _read(parsed, data, protocol, report, missing, stated, labels, of_denial)
+    outcome = () if predicted is None else predicted.columns
+    columns, reports, beside, rows = _read(parsed, data, protocol, report, missing, stated, labels, of_denial, outcome)
     experiment = lists.traits_of(reports.pooled)
     if experiment is not None and of_denial is not None:
         raise ArgumentError("deniers must be left out of a list; ListExperiment takes them as shares, ceiling and floor.")
     if of_denial is not None:
         reports = denying.apart(reports, where)
-    model = Model.of(columns, reports, checks.column(reference, "reference"), prior, beside, experiment, link)
+    reference = checks.column(reference, "reference")
+    records, of_answer = None, prior
+    if predicted is not None:
+        answers = reports.pooled.answers if experiment is None else experiment.traits
+        records, of_answer = predicted.of(rows, reports, answers, reference).under(prior, columns.terms)
+    model = Model.of(columns, reports, reference, of_answer, beside, experiment, link)
+    if records is not None:
+        model = model.predicting(records)
     if left_out:
         warn(left_out, DiagnosticWarning)
     facts = {"dropped": reports.dropped} if reports.dropped else {}
     if method == "mle":
         with OneThread():
             estimate = _maximum(model, request.ci_prob)
-        estimate.attrs |= facts | {"mechanisms": mechanisms(model.channels()), "formula": model.design.text}
+        estimate.attrs |= facts | {"mechanisms": mechanisms(model.channels()), "formula": model.text}
         return estimate
     reports.pooled.warn_if_unidentified()
     checks.draws_size(draws, chains, model.prior.n_unknowns)
     with OneThread():
         tree = _posterior(model, request, Watch(progressbar))
     given = stated | {"report": report, "categories": labels, "prior": prior, "missing": missing, "deniers": deniers}
-    given |= {"link": None if link == "logit" else link}
+    given |= {"family": family, "private": private, "link": None if link == "logit" else link}
+    given |= {"formula": parsed.text if predicted is None else predicted.formula.text}
     given |= {} if protocol is None else {"protocol": _protocols(reports.pooled)}
     settings = json.loads(tree.attrs["settings"]) | {name: value for name, value in given.items() if value is not None}
     tree.attrs["settings"] = json.dumps(settings, sort_keys=True, default=lambda value: np.asarray(value).tolist())
@@ -265,6 +289,8 @@ class Model:
         The cell of each row of the table.
     prior : Regression
     target : RegressionTarget
+    records : OutcomeRecords, optional
+        Of an outcome that hangs on the private answer.
     """
 
     design: Design
@@ -272,6 +298,7 @@ class Model:
     cell: np.ndarray
     prior: Regression
     target: RegressionTarget
+    records: OutcomeRecords | None = None
 
     @classmethod
     def of(
@@ -333,6 +360,27 @@ class Model:
             )
         return cls(design, reports, cell, regression, RegressionTarget(regression, reports.entries(cell, len(first))))
 
+    def predicting(self, records: OutcomeRecords) -> "Model":
+        """Return the model with an outcome that hangs on the private answer.
+
+        Raises
+        ------
+        InfeasibleError
+            Where no report tells answers apart, so that only the form of the outcome would.
+        """
+        if self.reports.pooled.unidentified():
+            raise InfeasibleError(
+                f"{self.reports.pooled.identifiability()} Only the form of {records.asked.formula.answer} would tell who "
+                "gave which answer; that is no measurement, and is refused."
+            )
+        prior, target = predictor_target.joined(self, records)
+        return replace(self, prior=prior, target=target, records=records)
+
+    @property
+    def text(self) -> str:
+        """The formula: of the outcome, where there is one."""
+        return self.design.text if self.records is None else self.records.asked.formula.text
+
     @property
     def one_factor(self) -> np.ndarray | None:
         """The group of each cell where all effects are those of one grouping factor, else None."""
@@ -357,7 +405,7 @@ class Model:
     @property
     def title(self) -> str:
         """That of the data; the formula where they have none."""
-        return self.reports.pooled.title or self.design.text
+        return self.reports.pooled.title or self.text
 
     @property
     def n_reports(self) -> int:
@@ -371,6 +419,8 @@ class Model:
     def observed(self) -> dict[str, tuple]:
         """Return the reports and the cell of each row, as {name: (dims, array)}."""
         columns = {"code": self.reports.code, "count": self.reports.count, "weight": self.reports.weight, "cell": self.cell}
+        if self.records is not None:
+            columns["outcome"] = self.records.y
         return {name: (("row",), values) for name, values in columns.items()}
 
     def constants(self) -> dict[str, tuple]:
@@ -432,9 +482,9 @@ def _with_reports(data):
     return data.take([key for key in data if key not in lost]), f"{len(lost)} of {len(data)} cells are left out. {why}"
 
 
-def _read(formula, frame, protocol, report, missing, columns, labels=None, of_denial=None):
-    """Return (Design, RowReports, Design of δ or None)."""
-    variables = tuple(dict.fromkeys((*formula.variables, *(of_denial.variables if of_denial else ()))))
+def _read(formula, frame, protocol, report, missing, columns, labels=None, of_denial=None, outcome=()):
+    """Return (Design, RowReports, Design of δ or None, frame of the columns of an outcome)."""
+    variables = tuple(dict.fromkeys((*formula.variables, *(of_denial.variables if of_denial else ()), *outcome)))
     if isinstance(frame, Cells):
         given = {"protocol": protocol, "report": report, **columns, "categories": labels}
         extra = [name for name, value in given.items() if value is not None]
@@ -457,7 +507,7 @@ def _read(formula, frame, protocol, report, missing, columns, labels=None, of_de
         missed = "a covariate, the report, or what is stated of it," if others else "a covariate or the report"
         dropped = f"{gone:,} of {kept.size:,} rows are left out: {missed} is missing."
         reports = replace(reports, dropped=dropped)
-    return Design(formula, cleaned), reports, None if of_denial is None else Design(of_denial, cleaned)
+    return Design(formula, cleaned), reports, None if of_denial is None else Design(of_denial, cleaned), cleaned
 
 
 def _effects(groups, first, people, scales):
@@ -529,6 +579,10 @@ def _scales(prior, design, unit):
 def _maximum(model, ci_prob):
     """Return the Maximum of a model."""
     prior, reports = model.prior, model.reports
+    if model.records is not None:
+        if model.design.columns.groups:
+            raise InfeasibleError("Maximum likelihood beside an outcome is for common terms only; take the posterior.")
+        return predictor_maximum.estimate(replace(model.target, flat=True), model.n_reports, ci_prob, NEXT)
     if isinstance(prior, Beside):
         raise InfeasibleError(
             "Maximum likelihood has no standard errors where nobody or all may deny, or have a trait; take the posterior."
@@ -622,6 +676,9 @@ def _posterior(model, request, watch):
     if chains_alone and model.prior.disjoint() is not None and not model.reports.weighted:
         # Chains look for their middle by groups; the Hessian of all of them together takes long.
         mode = (maximum.starting_point(model.target),)
+    elif model.records is not None:
+        target, mode, _ = predictor_target.climb(model.target, watch)
+        model = replace(model, target=target)
     else:
         mode = maximum.climb(model.target, watch)
     if model.reports.weighted:
@@ -652,6 +709,11 @@ def _posterior(model, request, watch):
         warn(tree.attrs["outcome"], DiagnosticWarning)
     if tree.attrs["prior_decides"]:
         warn(tree.attrs["prior_decides"], DiagnosticWarning)
+    if model.records is not None:
+        said = facts_of(tree)
+        for sentence in (said["contradiction"], said["form"] if said["form_share"] > 0.5 else ""):  # more than the reports
+            if sentence:
+                warn(sentence, DiagnosticWarning)
     return tree
 
 
@@ -670,7 +732,8 @@ def _warn_of_levels(model):
 
 def _about_the_mode(model, mode, request, rng, watch):
     """Return the Outcome of a multivariate t about the mode, weighted by the posterior density and resampled."""
-    drawn = weighted(model.target, request.draws * request.chains, rng, watch, mode, request.ci_prob, WEIGHTING)
+    weighting = WEIGHTING if model.records is None else Weighting()  # whose likelihood is not compiled
+    drawn = weighted(model.target, request.draws * request.chains, rng, watch, mode, request.ci_prob, weighting)
     people = drawn.values / drawn.values.sum(axis=1, keepdims=True)
     sample = Outcome.of_weights(drawn, model.prior, people, (request.chains, request.draws), rng)
     entries = sample.known_at(request.ci_prob)
@@ -695,6 +758,8 @@ def _by_chains(model, mode, request, watch):
     name = "hmc" if model.target.kernel is None and request.name == "auto" else request.name
     settings = {"values": values, "prob": prob, "aimed": aimed, "allowed": allowed, "method": name}
     (z, stats, trouble, _), name = effects.sample(model.target, mode, request.draws, request.chains, rng, watch, **settings)
+    if model.records is not None:
+        trouble = trouble or model.target.unvisited(z)
     error = float(effects.end_errors(values, z, prob).max(initial=0.0))
     step, named = max(z.shape[1] // request.draws, 1), model.variables(z, watch)
     entries = {
@@ -764,13 +829,13 @@ def _tree(model, sample, request, facts):
     draws = {"distribution": (model.dims, sample.distribution)}
     draws |= {name: (dims, values, {"of": "prior"}) for name, (dims, values) in sample.variables.items()}
     interrupted = sample.distribution[..., 0].size < request.draws * request.chains
-    settings = request.stated | {"formula": model.design.text, "reference": prior.categories[prior.reference]}
+    settings = request.stated | {"formula": model.text, "reference": prior.categories[prior.reference]}
     attrs = {
         "n_patterns": entries.n_cells,
         "random_seed": request.random_seed,
         "frequency_draws": "mean only",
         "regression": model.design.describe(),
-        "formula": model.design.text,
+        "formula": model.text,
         "reference": prior.categories[prior.reference],
         "link": prior.link,
         "weighted": int(reports.weighted),
@@ -795,6 +860,9 @@ def _tree(model, sample, request, facts):
         summary=summary,
     )
     tree["design"] = xr.DataTree(_patterns(model))
+    if model.records is not None:
+        tree["outcome_design"] = xr.DataTree(predictor_target.patterns(model.records))
+        state(tree, predictor_target.facts(model.target, sample))
     _add_frequency(tree, model, sample)
     tree.attrs["prior_decides"] = _undecided(model, sample.unknowns.reshape(-1, prior.n_unknowns), request.ci_prob)
     validate(tree)
@@ -850,14 +918,9 @@ def _add_frequency(tree, model, sample):
 def _undecided(model, z, ci_prob):
     """Return the sentence that says about which coefficients the prior decides, or an empty string."""
     prior = model.prior
-    scaled = _scaled(prior, z, ci_prob)
+    scaled, names = _scaled(prior, z, ci_prob)
     verdict, moves = scaled.verdict, np.divide(scaled.moves, scaled.sd, out=np.zeros(scaled.sd.shape), where=scaled.sd > 0)
-    others = [x for x in range(prior.n_categories) if x != prior.reference]
-    named: dict[int, list[str]] = {1: [], 2: []}
-    for k, name in enumerate(prior.terms):
-        for x in others:
-            if verdict[k, x]:
-                named[verdict[k, x]].append(name if len(others) == 1 else f"{name} ({prior.categories[x]})")
+    named = {which: [name for name, found in zip(names, verdict, strict=True) if found == which] for which in (1, 2)}
     linked = maximum.dependent(prior.design, model.target.reports.sizes, tuple(prior.terms))
     texts = []
     if linked:
@@ -875,7 +938,7 @@ def _undecided(model, z, ci_prob):
 
 
 def _scaled(prior, z, ci_prob):
-    """Return what scaling the prior does to the coefficients, for one sd of the column, (terms, a).
+    """Return (what scaling the prior does to the coefficients, for one sd of the column, and their names).
 
     The prior of what is told from reports only through the sd between groups, the effects, is part of the model and stays as
     it is.
@@ -883,8 +946,14 @@ def _scaled(prior, z, ci_prob):
     log_prior = -0.5 * (z[:, prior.spans[""]] ** 2).sum(axis=1)
     for batch in prior.varying:
         log_prior -= 0.5 * (np.exp(np.minimum(z[:, batch.place], 300.0)) / batch.scale) ** 2
-    values = prior.coefficients(z)
+    others = [x for x in range(prior.n_categories) if x != prior.reference]
+    coefficients = prior.coefficients(z)
     if prior.linked is not None and prior.intercept is not None:  # by the log odds of its share: a link may stretch it far
-        values[:, prior.intercept] = logits_of(values[:, prior.intercept], prior.link, prior.reference) * prior.unit
-    values *= prior.spread[:, None] / prior.unit
-    return Scaled.of_draws(values, log_prior, shares=False, floor=FLOOR_ODDS, ci_prob=ci_prob)
+        logits = logits_of(coefficients[:, prior.intercept], prior.link, prior.reference)
+        coefficients[:, prior.intercept] = logits * prior.unit
+    values = (coefficients * (prior.spread[:, None] / prior.unit))[:, :, others].reshape(len(z), -1)
+    names = [f"{term} ({prior.categories[x]})" if len(others) > 1 else term for term in prior.terms for x in others]
+    if isinstance(prior, predictor_target.OutcomePrior):
+        more, terms, log_density = prior.told(z)
+        values, names, log_prior = np.hstack([values, more]), names + terms, log_prior + log_density
+    return Scaled.of_draws(values, log_prior, shares=False, floor=FLOOR_ODDS, ci_prob=ci_prob), names

@@ -161,6 +161,7 @@ FUNCTIONS: dict[str, Function] = {
     "as.factor": _FACTOR,
     "T": Function(lambda x: x, options={"ref": "label"}, makes=FACTOR, texts=True),
     "S": Function(lambda x: x, options={"omit": "label"}, makes=FACTOR, texts=True),
+    "private": Function(lambda x: x, makes=FACTOR, texts=True),
     "rw": Function(lambda x: x, makes=LEVELS, texts=True),
     "mo": Function(lambda x: x, makes=LEVELS, texts=True),
     "s": Function(_smooth, _fit_smooth, {"k": "integer"}, SMOOTH),

@@ -13,7 +13,7 @@ from ldpbayes.result.facts import facts_of
 
 
 def of_regression(result: xr.DataTree, by: str | None) -> tuple[np.ndarray, str, dict]:
-    """Return (log-likelihoods (S, ·), their dim, its labels) of a result of regress, as ``add_log_likelihood`` adds them.
+    """Return (log-likelihoods (S, ·), their dim, its labels) of a result of regress, as ``extend`` adds them.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def too_many(entries: float) -> str:
         return ""
     return (
         f"The log-likelihood of single reports has {entries:.3g} entries (reports × draws), more than "
-        f"{MAX_POINTWISE:.3g}; thin the draws, or compare cells."
+        f"{MAX_POINTWISE:.3g}; result.loo() takes the distinct reports of a fit, and by='cell' compares cells."
     )
 
 
