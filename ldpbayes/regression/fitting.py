@@ -180,7 +180,8 @@ def regress(
     deniers : str or mapping, optional
         The formula of the share δ who deny, such as "age": logit δ is linear in its terms, "1" is one number. A mapping also
         has ``of``, ``say`` and ``channel``, as ``Collection.with_deniers`` takes them; channels of a table are the values of
-        ``design``. Cells whose respondents may deny have one δ unless a formula is given.
+        ``design``. Cells whose respondents may deny have one δ unless a formula is given. Of the stochastic lie detector
+        and of cheater detection the answer is the trait, and δ the share of its carriers who lie, or of all who cheat.
     family : {"normal", "bernoulli", "poisson"}, optional
         Where the formula is of an open outcome on the private answer, ``"y ~ age + private(answer)"``: the law of y, whose
         mean, log odds or log mean is linear in the terms. Both parts are fitted together.
@@ -239,20 +240,25 @@ def regress(
         parsed = predicted.private
     data, left_out = _with_reports(data)
     protocol, labels = lists.channels_of(protocol, categories, checks.columns(report, "report"))
-    data, of_denial, where = denying.asked(deniers, data, parsed.answer)
+    honesty = denying.Honesty.of(protocol, data, labels)
+    if honesty is not None:
+        if predicted is not None:
+            raise ArgumentError("protocol must be one whose categories are the answers, where these are a predictor.")
+        labels = labels if protocol is None else honesty.categories
+    data, of_denial, where = denying.asked(deniers, data, parsed.answer, honesty)
     outcome = () if predicted is None else predicted.columns
     columns, reports, beside, rows = _read(parsed, data, protocol, report, missing, stated, labels, of_denial, outcome)
     experiment = lists.traits_of(reports.pooled)
     if experiment is not None and of_denial is not None:
         raise ArgumentError("deniers must be left out of a list; ListExperiment takes them as shares, ceiling and floor.")
     if of_denial is not None:
-        reports = denying.apart(reports, where)
+        reports = denying.apart(reports, where) if honesty is None else honesty.apart(reports)
     reference = checks.column(reference, "reference")
     records, of_answer = None, prior
     if predicted is not None:
         answers = reports.pooled.answers if experiment is None else experiment.traits
         records, of_answer = predicted.of(rows, reports, answers, reference).under(prior, columns.terms)
-    model = Model.of(columns, reports, reference, of_answer, beside, experiment, link)
+    model = Model.of(columns, reports, reference, of_answer, beside, experiment, link, honesty)
     if records is not None:
         model = model.predicting(records)
     if left_out:
@@ -310,6 +316,7 @@ class Model:
         beside: Design | None = None,
         experiment: ListExperiment | None = None,
         link: str = "logit",
+        honesty: denying.Honesty | None = None,
     ) -> "Model":
         """Return the model of a design and its reports.
 
@@ -324,6 +331,8 @@ class Model:
         experiment : ListExperiment, optional
             Where the reports are those of a list, and the answer is its trait.
         link : str
+        honesty : Honesty, optional
+            Where the categories of the design say who is honest, and the answer is the trait.
         """
         of_denial = np.ones((0, 0)) if beside is None else beside.columns.common[design.split(beside)]
         (first, cell), pooled, groups = design.cells, reports.pooled, design.columns.groups
@@ -332,6 +341,9 @@ class Model:
         if experiment is not None:
             kind, labels = lists.Listed, experiment.traits
             more |= {"items": experiment.sizes, "other_design": columns, "other_terms": design.terms}
+        elif honesty is not None:
+            kind, labels = denying.Denied, honesty.traits
+            more |= {"denied": honesty.denied, "one": True, "other_design": of_denial, "other_terms": beside.terms}
         elif beside is not None:
             kind, labels, places = denying.Denied, pooled.answers, tuple(x for x in pooled.owners if x is not None)
             more |= {"denied": places, "other_design": of_denial, "other_terms": beside.terms}
@@ -583,10 +595,8 @@ def _maximum(model, ci_prob):
         if model.design.columns.groups:
             raise InfeasibleError("Maximum likelihood beside an outcome is for common terms only; take the posterior.")
         return predictor_maximum.estimate(replace(model.target, flat=True), model.n_reports, ci_prob, NEXT)
-    if isinstance(prior, Beside):
-        raise InfeasibleError(
-            "Maximum likelihood has no standard errors where nobody or all may deny, or have a trait; take the posterior."
-        )
+    if isinstance(prior, Beside) and (not isinstance(prior, denying.Denied) or reports.weighted or prior.effects):
+        raise InfeasibleError("Maximum likelihood beside those who deny has no weights or groups, and none of lists.")
     if reports.pooled.unidentified():
         raise InfeasibleError(reports.pooled.identifiability())
     if prior.monotone:
@@ -604,7 +614,7 @@ def _maximum(model, ci_prob):
         scores = maximum.scores_of(target, z, model.cell, reports)
         effect, before = reports.design(scores), maximum.on_columns(prior, z, covariance)[1]
         covariance = covariance @ effect.variance @ covariance
-    free = len(covariance)
+    free, inverse = len(covariance), covariance
     coefficients, errors, covariance = maximum.on_columns(prior, z, covariance)
     labels, terms = prior.categories, tuple(prior.terms)
     if weighted and (untold := [term for term, *pair in zip(terms, errors, before, strict=True) if _vanishes(*pair)]):
@@ -644,6 +654,10 @@ def _maximum(model, ci_prob):
     data = {
         name: (("term", "category"), array) for name, array in (("coefficients", coefficients), ("standard_errors", errors))
     }
+    if isinstance(prior, denying.Denied):
+        denial, denial_errors = prior.at_means(z, inverse)
+        data |= {"denial": (("denied",), denial), "denial_errors": (("denied",), denial_errors)}
+        coords["denied"] = [labels[x] for x in prior.denied]
     if mixed is not None:
         effects = model.prior.effects
         units = np.array([effect.unit for effect in effects])

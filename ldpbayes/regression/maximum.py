@@ -37,6 +37,8 @@ class Maximum(Answer):
         variance of the weighted scores.
     covariance : (terms · (a − 1), terms · (a − 1)) DataArray
         Of the coefficients of the other categories, the category running fastest.
+    denial, denial_errors : (denied,) DataArray
+        Where some deny: their share where its columns are at their means, with its standard error.
     formula : str
     terms, categories : tuple of str
     reference : str
@@ -230,7 +232,12 @@ def _refuse_infinite(target, z):
             "The likelihood is flat in some direction: the reports do not determine all coefficients; use the posterior, "
             "where the prior decides."
         )
-    moved = (prior.transform @ vectors[:, 0].reshape(-1, prior.n_categories - 1)) * prior.spread[:, None]
+    flattest = vectors[prior.spans[""], 0]
+    if (flattest**2).sum() < 0.5:
+        raise InfeasibleError(
+            "The likelihood has no maximum: it still rises while the share who deny goes to 0 or 1; use the posterior."
+        )
+    moved = (prior.transform @ flattest.reshape(-1, prior.n_categories - 1)) * prior.spread[:, None]
     size = np.abs(moved).max(axis=1)
     named = [prior.terms[k] for k in np.argsort(-size) if size[k] > 0.3 * size.max()][:4]
     at_end = logits.min(axis=0) - logits.max(axis=1).min()

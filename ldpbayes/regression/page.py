@@ -74,19 +74,16 @@ def of_maximum(result: Maximum, *, ci_prob: float | None = None) -> Page:
     names = ("formula", "n_reports", "reference", "link", "log_likelihood", "deviance", "weighted")
     facts = {"method": "mle", **{name: getattr(result, name) for name in names}}
     facts |= {"terms": list(result.terms), "categories": list(result.categories)}
-    if "group_sd" in result.data_vars:
-        facts |= {"effects": list(result["effects"].values), "group_sd": result["group_sd"].values}
+    beside = [name for name in ("group_sd", "group_sd_errors", "denial", "denial_errors") if name in result.data_vars]
+    facts |= {name: result[name].values for name in beside}
     facts |= {"coefficients": result.coefficients.values, "standard_errors": result.standard_errors.values}
     tables = [filled(title, columns)]
-    if "group_sd" in result.data_vars:
-        (label, names), sd = (
-            TableRows(result["group_sd"], "effects").label("effects", "sd between groups"),
-            result["group_sd"],
-        )
-        spec = spec_of(result["group_sd_errors"].values)
-        numbers = [(Column("group_sd", "estimate", spec=spec), sd.values)]
-        numbers += [(Column("group_sd_errors", "s.e.", spec=spec), result["group_sd_errors"].values)]
-        tables.append(filled("Effects of groups", [(label, names), *numbers]))
+    for title, name, dim in (("Effects of groups: sd", "group_sd", "effects"), (BESIDE[0][0], "denial", "denied")):
+        if name in result.data_vars:
+            spec = spec_of(result[f"{name}_errors"].values)
+            pairs = (("estimate", name), ("s.e.", f"{name}_errors"))
+            numbers = [(Column(key, heading, spec=spec), result[key].values) for heading, key in pairs]
+            tables.append(filled(title, [TableRows(result[name], dim).label(dim), *numbers]))
     return Page(
         result.formula,
         tuple(tables),

@@ -118,7 +118,7 @@ def test_a_smooth_ends_where_the_data_do_and_has_slopes(survey, tmp_path):
     shares = lb.predictions(lb.load(tmp_path / "found.nc"), pd.DataFrame({"age": [79, 95]}))["mean"].sel(category="yes")
     assert shares[0] == pytest.approx(shares[1].item())
     assert lb.answers.slopes(found, "age", data=pd.DataFrame({"age": [30.0, 32]}))["mean"].sel(category="yes") < 0
-    lb.pymc.add_log_likelihood(found)
+    found.extend("log_likelihood")
     assert np.isfinite(found["log_likelihood"]["reports"]).all()
     mle = lb.regress(survey, "y ~ s(age)", DEVICE, report="sent", method="mle")
     posterior = found["posterior"]["s(age)_sigma"]
