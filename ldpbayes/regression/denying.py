@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit, log_ndtr, ndtr
 
-from ldpbayes.collections import Cells
 from ldpbayes.collections.noncompliance import deniers_stated
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.priors.base import Law, NormalLaw
 from ldpbayes.priors.regression import SCALE
+from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.channel import YES_NO
 from ldpbayes.regression.beside import Beside, checked_intercept
 from ldpbayes.regression.formula import Formula
-from ldpbayes.regression.reports import RowReports
+from ldpbayes.regression.reports import RowReports, cells_of
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,11 @@ class Honesty:
         labels : sequence of str, optional
             Of the answers.
         """
-        cells = data.collections() if protocol is None and isinstance(data, Cells) else ()
-        stated = protocol.values() if isinstance(protocol, Mapping) else (protocol,)
-        channels = [tally.protocol for cell in cells for tally in cell.tallies] or stated
-        designs = {getattr(channel, "design", "") for channel in channels}
+        cells = cells_of(data)
+        channels = protocol.values() if isinstance(protocol, Mapping) else (protocol,)
+        if cells is not None:
+            channels = [tally.protocol for cell in cells.collections() for tally in cell.tallies]
+        designs = {channel.design for channel in channels if isinstance(channel, AbstractProtocol)}
         honesty = HONESTY.get(designs.pop()) if len(designs) == 1 else None
         return honesty if honesty is None or labels is None or len(labels) != 2 else replace(honesty, traits=tuple(labels))
 
@@ -91,16 +92,17 @@ def asked(deniers: Any, data: Any, answer: str, honesty: Honesty | None = None) 
         if isinstance(deniers, Mapping):
             raise ArgumentError("deniers must be a formula of δ or left out: the design says who may deny what.")
         return data, _formula("1" if deniers is None else deniers, answer), None
-    cells = isinstance(data, Cells)
+    cells = cells_of(data)
+    denied = cells is not None and bool(cells.denied)
     if deniers is None:
-        return data, Formula.parse(f"{answer} ~ 1") if cells and data.denied else None, None
+        return data, Formula.parse(f"{answer} ~ 1") if denied else None, None
     if not isinstance(deniers, str | Mapping):
         raise ArgumentError(f"deniers must be a formula of δ, or a mapping with of, say and channel, got {shown(deniers)}.")
     stated = {"formula": deniers} if isinstance(deniers, str) else dict(deniers)
     formula = _formula(stated.pop("formula", "1"), answer)
-    if stated or not (cells and data.denied):
+    if stated or not denied:
         stated = deniers_stated(stated)
-        return (data.with_deniers(**stated), formula, None) if cells else (data, formula, stated)
+        return (data, formula, stated) if cells is None else (cells.with_deniers(**stated), formula, None)
     return data, formula, None
 
 

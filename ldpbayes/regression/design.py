@@ -220,7 +220,7 @@ class Design:
     formula : Formula
     frame : pandas.DataFrame
         With the formula's variables, as ``clean`` returns them; a row per row of the table.
-    rows : (n,) int array, optional
+    times : (n,) int array, optional
         How many rows of the table each row stands for.
 
     Attributes
@@ -244,12 +244,12 @@ class Design:
         On factors with one level, and on terms that cannot be computed.
     """
 
-    def __init__(self, formula: Formula, frame: Any, rows: np.ndarray | None = None):
+    def __init__(self, formula: Formula, frame: Any, times: np.ndarray | None = None):
         self.text, self.answer = formula.text, formula.answer
         first, self.pattern = distinct_rows([frame[name].to_numpy() for name in formula.variables], len(frame))
         self.frame = frame.iloc[first].reset_index(drop=True)
-        if rows is not None:
-            self.pattern = np.repeat(self.pattern, rows)
+        if times is not None:
+            self.pattern = np.repeat(self.pattern, times)
         self.rows = np.bincount(self.pattern, minlength=len(first))
         self.variables = {name: _variable(frame[name]) for name in formula.variables}
         for name, variable in self.variables.items():

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.collections import Cells
 from ldpbayes.collections.data import NO_USERS, mechanisms
 from ldpbayes.compiling import OneThread
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError, listed, shown, warn
 from ldpbayes.estimators.linearized import scores_of
 from ldpbayes.inference import effects
 from ldpbayes.inference.handover import hand_over, in_order
+from ldpbayes.inference.newton import find_mode
 from ldpbayes.inference.scaling import Scaled
 from ldpbayes.inference.structure import roots
 from ldpbayes.inference.verdict import ACCEPTED, LIMITS, refused
@@ -33,9 +33,10 @@ from ldpbayes.regression.design import MAX_COLUMNS, Design, arrays
 from ldpbayes.regression.formula import Formula
 from ldpbayes.regression.marginal import maximize_marginal
 from ldpbayes.regression.predictor import OutcomeRecords, Predicted
-from ldpbayes.regression.reports import Asked, RowReports, read_reports, reports_of_cells
+from ldpbayes.regression.reports import Asked, RowReports, cells_of, read_reports, reports_of_cells
 from ldpbayes.regression.table import clean, to_pandas
 from ldpbayes.regression.target import WEIGHTING, RegressionTarget
+from ldpbayes.regression.totals import KnownTotals
 from ldpbayes.result.facts import facts_of, state
 from ldpbayes.road.request import Request
 
@@ -80,6 +81,7 @@ class Settings(TypedDict, total=False):
     family: str | None
     private: str | None
     link: str
+    totals: Mapping[str, float | tuple[float, float]] | None
 
 
 Protocols = AbstractProtocol | Mapping[Any, AbstractProtocol] | ListExperiment | None
@@ -133,6 +135,7 @@ def regress(
     family: str | None = None,
     private: str | None = None,
     link: str = "logit",
+    totals: Mapping[str, float | tuple[float, float]] | None = None,
 ) -> "Result | maximum.Maximum":
     """Regress a private answer on covariates: multinomial logit, seen through any protocol.
 
@@ -191,6 +194,11 @@ def regress(
         Of two categories: what is linear in the terms. The complementary log-log is that of the category which is not the
         reference. Scales of ``prior`` are log odds with every link: of columns where both shares are ½, of the intercept
         at any share.
+
+    totals : mapping of category to share, or to (share, sd), optional
+        Shares of categories among all people of the data, by their weights, that are known from elsewhere: data beside the
+        reports, normal with this sd. Without one a total is exact: its sd is then that of the share by the reports over the
+        root of the number of draws, and stated.
 
     Returns
     -------
@@ -259,6 +267,10 @@ def regress(
         answers = reports.pooled.answers if experiment is None else experiment.traits
         records, of_answer = predicted.of(rows, reports, answers, reference).under(prior, columns.terms)
     model = Model.of(columns, reports, reference, of_answer, beside, experiment, link, honesty)
+    if totals is not None:
+        if records is not None:
+            raise ArgumentError("totals must be left out where a private answer is a predictor.")
+        model = replace(model, known=KnownTotals.of(totals, model.prior.categories))
     if records is not None:
         model = model.predicting(records)
     if left_out:
@@ -266,7 +278,7 @@ def regress(
     facts = {"dropped": reports.dropped} if reports.dropped else {}
     if method == "mle":
         with OneThread():
-            estimate = _maximum(model, request.ci_prob)
+            estimate = _maximum(model, request.ci_prob, request.draws * request.chains)
         estimate.attrs |= facts | {"mechanisms": mechanisms(model.channels()), "formula": model.text}
         return estimate
     reports.pooled.warn_if_unidentified()
@@ -274,7 +286,7 @@ def regress(
     with OneThread():
         tree = _posterior(model, request, Watch(progressbar))
     given = stated | {"report": report, "categories": labels, "prior": prior, "missing": missing, "deniers": deniers}
-    given |= {"family": family, "private": private, "link": None if link == "logit" else link}
+    given |= {"family": family, "private": private, "link": None if link == "logit" else link, "totals": totals}
     given |= {"formula": parsed.text if predicted is None else predicted.formula.text}
     given |= {} if protocol is None else {"protocol": _protocols(reports.pooled)}
     settings = json.loads(tree.attrs["settings"]) | {name: value for name, value in given.items() if value is not None}
@@ -297,6 +309,7 @@ class Model:
     target : RegressionTarget
     records : OutcomeRecords, optional
         Of an outcome that hangs on the private answer.
+    known : KnownTotals, optional
     """
 
     design: Design
@@ -305,6 +318,7 @@ class Model:
     prior: Regression
     target: RegressionTarget
     records: OutcomeRecords | None = None
+    known: KnownTotals | None = None
 
     @classmethod
     def of(
@@ -403,7 +417,7 @@ class Model:
     @property
     def linearized(self) -> bool:
         """Whether the draws get the linearized covariance of the coefficients: of samples, without effects of groups."""
-        return self.reports.weighted and not self.design.columns.groups and not isinstance(self.prior, Beside)
+        return self.reports.weighted and not (self.design.columns.groups or isinstance(self.prior, Beside) or self.known)
 
     # ---- what a result asks of its data ------------------------------------------------------------------------------
     #: Dimensions of P.
@@ -469,6 +483,12 @@ class Model:
         variables = {"distribution": (self.dims, sums / sums.sum(axis=1, keepdims=True))} | self.prior.variables(flat)
         return {name: (dims, x.reshape(*z.shape[:2], *x.shape[1:])) for name, (dims, x) in variables.items()}
 
+    def with_totals(self, z: np.ndarray, covariance: np.ndarray, draws: int) -> tuple["Model", str]:
+        """Return (the model with its known totals as data, what to say of them), from its mode without."""
+        assert self.known is not None
+        totals, said = self.known.bound(self.target, z, covariance, draws)
+        return replace(self, target=replace(self.target, totals=totals)), said
+
     def scaled(self, factor: float) -> "Model":
         """Return the model with the survey weights multiplied by a factor."""
         entries = self.reports.entries(self.cell, self.target.reports.n_cells, factor)
@@ -484,20 +504,22 @@ def _protocols(pooled):
 
 def _with_reports(data):
     """Return (data, of cells those with their reports, the sentence about the cells that are left out)."""
-    if not isinstance(data, Cells) or data.keeps_reports:
+    cells = cells_of(data)
+    if cells is None or cells.keeps_reports:
         return data, ""
-    pairs = zip(data, data.labels, data.collections(), strict=True)
+    pairs = zip(cells, cells.labels, cells.collections(), strict=True)
     lost = {key: label for key, label, cell in pairs if not cell.keeps_reports}
     why = f"A regression needs the reports; of the cell {listed(lost.values())} only a summary was kept."
-    if len(lost) == len(data):
+    if len(lost) == len(cells):
         raise InfeasibleError(f"{why} Fit such cells with fit(cells, prior=Regression(…)).")
-    return data.take([key for key in data if key not in lost]), f"{len(lost)} of {len(data)} cells are left out. {why}"
+    return cells.take([key for key in cells if key not in lost]), f"{len(lost)} of {len(cells)} cells are left out. {why}"
 
 
 def _read(formula, frame, protocol, report, missing, columns, labels=None, of_denial=None, outcome=()):
     """Return (Design, RowReports, Design of δ or None, frame of the columns of an outcome)."""
     variables = tuple(dict.fromkeys((*formula.variables, *(of_denial.variables if of_denial else ()), *outcome)))
-    if isinstance(frame, Cells):
+    cells = cells_of(frame)
+    if cells is not None:
         given = {"protocol": protocol, "report": report, **columns, "categories": labels}
         extra = [name for name, value in given.items() if value is not None]
         if extra:
@@ -588,7 +610,7 @@ def _scales(prior, design, unit):
 
 
 # ---- maximum likelihood --------------------------------------------------------------------------------------------------
-def _maximum(model, ci_prob):
+def _maximum(model, ci_prob, draws):
     """Return the Maximum of a model."""
     prior, reports = model.prior, model.reports
     if model.records is not None:
@@ -602,6 +624,8 @@ def _maximum(model, ci_prob):
     if prior.monotone:
         raise InfeasibleError(f"Maximum likelihood has no effects of steps ({prior.monotone[0].name}); take the posterior.")
     target, weighted, mixed, next_lower = replace(model.target, flat=True), reports.weighted, None, np.inf
+    if model.known is not None and (weighted or prior.effects):
+        raise InfeasibleError("Maximum likelihood with known totals has no weights and no effects of groups.")
     if prior.effects:
         if weighted:
             name = prior.effects[0].name
@@ -610,6 +634,11 @@ def _maximum(model, ci_prob):
         z, covariance, prior = mixed.theta, mixed.covariance, replace(prior, effects=())
     else:
         z, covariance, next_lower = maximum.maximize(target)
+    said = ""
+    if model.known is not None:
+        bound, said = replace(model, target=target).with_totals(z, covariance, draws)
+        z, values, vectors = find_mode(bound.target, z)
+        covariance = (vectors / values) @ vectors.T
     if weighted:
         scores = maximum.scores_of(target, z, model.cell, reports)
         effect, before = reports.design(scores), maximum.on_columns(prior, z, covariance)[1]
@@ -629,6 +658,8 @@ def _maximum(model, ci_prob):
     sentence = f"Maximum likelihood of {n:,} reports in {cells}; standard errors from " + (
         "the variance of the weighted scores." if weighted else "the observed information."
     )
+    if said:
+        sentence += f" {said}"
     if mixed is not None:
         sentence += f" {mixed.sentence()}"
     if next_lower < NEXT:
@@ -644,8 +675,8 @@ def _maximum(model, ci_prob):
         "log_likelihood": value,
         "deviance": deviance,
         "n_parameters": free,
-        "aic": np.nan if weighted else deviance + 2 * free,
-        "bic": np.nan if weighted else deviance + free * float(np.log(n)),
+        "aic": np.nan if weighted or said else deviance + 2 * free,
+        "bic": np.nan if weighted or said else deviance + free * float(np.log(n)),
         "n_reports": n,
         "outcome": sentence,
         "weighted": weighted,
@@ -687,7 +718,7 @@ def _posterior(model, request, watch):
         )
     _warn_of_levels(model)
     chains_alone = method in ("hmc", "nuts") or (method != "weighted" and model.prior.n_unknowns > MAX_UNKNOWNS)
-    if chains_alone and model.prior.disjoint() is not None and not model.reports.weighted:
+    if chains_alone and model.prior.disjoint() is not None and not (model.reports.weighted or model.known):
         # Chains look for their middle by groups; the Hessian of all of them together takes long.
         mode = (maximum.starting_point(model.target),)
     elif model.records is not None:
@@ -704,6 +735,10 @@ def _posterior(model, request, watch):
         )
         model = model.scaled(effect.respondents / (model.reports.count @ model.reports.weight))
         mode = maximum.climb(model.target, watch)
+    if model.known is not None:
+        covariance = (mode[2] / mode[1]) @ mode[2].T
+        model, facts["totals"] = model.with_totals(mode[0], covariance, request.draws * request.chains)
+        mode = find_mode(model.target, mode[0], watch)
     if method == "weighted" and model.prior.n_unknowns > MAX_UNKNOWNS:
         raise InfeasibleError(f"The method weighted takes at most {MAX_UNKNOWNS} unknowns, got {model.prior.n_unknowns}.")
     steps = {} if chains_alone else {"weighted": lambda: _about_the_mode(model, mode, request, rng, watch)}
@@ -712,7 +747,7 @@ def _posterior(model, request, watch):
     outcome = hand_over(in_order(steps), lambda sample: sample.verdict.problem)
     sample = outcome.answer
     facts |= sample.facts | {"reason": sample.facts["reason"] + outcome.before}
-    if model.reports.weighted:  # the evidence of a pseudo-likelihood is no probability
+    if model.reports.weighted or model.known:  # the evidence of a pseudo-likelihood is no probability
         facts = {name: value for name, value in facts.items() if not name.startswith("log_evidence")}
         if model.linearized:
             sample = _stretched(model, sample, _design_effect(model, mode[0]))

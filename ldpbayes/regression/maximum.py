@@ -55,8 +55,8 @@ class Maximum(Answer):
         With effects of groups: their sd, with its standard error (0 where the sd is). The effects at their modes have the
         names of the formula, such as ``1|county``, over their levels and the categories.
     aic, bic : float
-        The criteria of Akaike and of Schwarz, the latter with the number of reports; nan under weights, strata or clusters,
-        where there is no likelihood.
+        The criteria of Akaike and of Schwarz, the latter with the number of reports; nan beside known totals, and under
+        weights, strata or clusters, where there is no likelihood.
     n_reports : int
     outcome : str
     weighted : bool
@@ -77,6 +77,8 @@ class Maximum(Answer):
         """The log-likelihood and what follows from it, in one sentence."""
         if self.weighted:
             return f"Weighted log-pseudo-likelihood {self.log_likelihood:.4f}; it has no information criterion."
+        if np.isnan(self.aic):
+            return f"Log-likelihood of the reports {self.log_likelihood:.4f}; beside known totals it has no criterion."
         criteria = f"AIC {self.aic:.3f}, BIC {self.bic:.3f}"
         return f"Log-likelihood {self.log_likelihood:.4f}, deviance {self.deviance:.3f}, {criteria}."
 

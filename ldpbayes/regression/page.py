@@ -172,7 +172,7 @@ def _notes(tree):
         f"{attrs['method']}; seed {attrs['random_seed']}.",
     )
     yield from notes_of(tree)
-    yield from stated(attrs, (Kind.WARNING, "prior_decides"))
+    yield from stated(attrs, (Kind.DATA, "totals"), (Kind.WARNING, "prior_decides"))
 
 
 def _figures(tree):
