@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ldpbayes import checks, rooms
 from ldpbayes.collections import as_data
 from ldpbayes.errors import DiagnosticWarning, warn
+from ldpbayes.presenting import recorded
 from ldpbayes.priors import DEFAULT
 from ldpbayes.result.extending import checked_groups
 from ldpbayes.result.facts import state
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ldpbayes.result import Result
 
 
+@recorded
 def select_method(
     collection: Any, prior: Any = DEFAULT, *, exclude: Any = (), draws: int | None = None, chains: int | None = None
 ) -> Choice:
@@ -59,6 +61,7 @@ def select_method(
     return replace(choice, prior_reason=ruling.sentence)
 
 
+@recorded
 def fit(
     collection: Any,
     prior: Any = DEFAULT,

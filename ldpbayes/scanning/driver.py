@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from ldpbayes import checks, files
 from ldpbayes.errors import ArgumentError, DataError, shown
+from ldpbayes.presenting import Recorded, recorded
 from ldpbayes.progress import track
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.scanning.checkpoint import Checkpoint
@@ -50,7 +51,7 @@ KEPT_TO, KEPT_EACH = 2.0, 2000
 _COUNTING, _EXPANDING = "Counting reports", "Expanding the likelihood"
 
 
-class Scan:
+class Scan(Recorded):
     """A scan, run by calling it; see ``scan``.
 
     Its pieces and its fold are public, for engines that send the work to where the rows are. The same result comes from::
@@ -122,6 +123,7 @@ class Scan:
         finally:
             self._stopped = []
         cells.checkpoint = self._state
+        cells._keep(self._call)
         return cells
 
     def again(self, pilots: Mapping | ArrayLike, spread: ArrayLike | None = None) -> Found:
@@ -205,6 +207,7 @@ class Scan:
         return [protocol_text(settings.pop("protocol"), self.fold.categories), repr(settings)]
 
 
+@recorded
 def scan(
     source: Any,
     protocol: AbstractProtocol | None = None,
