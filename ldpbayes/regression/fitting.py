@@ -1,6 +1,5 @@
 """regress: from a formula and a data frame to the posterior of the coefficients, or their maximum-likelihood estimates."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from ldpbayes.inference.verdict import ACCEPTED, LIMITS, refused
 from ldpbayes.inference.weighted import Weighting, weighted
 from ldpbayes.methods.outcome import Outcome
 from ldpbayes.methods.watch import Watch
+from ldpbayes.presenting import recorded
 from ldpbayes.priors.links import LINKS, logits_of, scale_of
 from ldpbayes.priors.regression import BETWEEN, INTERCEPT, SCALE, Effects, Monotone, Regression, moments_of, walk_root
 from ldpbayes.protocols.base import AbstractProtocol
@@ -110,6 +110,7 @@ def regress(
 ) -> "Result | maximum.Maximum": ...
 
 
+@recorded
 def regress(
     data: Any,
     formula: str,
@@ -285,12 +286,6 @@ def regress(
     checks.draws_size(draws, chains, model.prior.n_unknowns)
     with OneThread():
         tree = _posterior(model, request, Watch(progressbar))
-    given = stated | {"report": report, "categories": labels, "prior": prior, "missing": missing, "deniers": deniers}
-    given |= {"family": family, "private": private, "link": None if link == "logit" else link, "totals": totals}
-    given |= {"formula": parsed.text if predicted is None else predicted.formula.text}
-    given |= {} if protocol is None else {"protocol": _protocols(reports.pooled)}
-    settings = json.loads(tree.attrs["settings"]) | {name: value for name, value in given.items() if value is not None}
-    tree.attrs["settings"] = json.dumps(settings, sort_keys=True, default=lambda value: np.asarray(value).tolist())
     state(tree, facts | ({"left_out": left_out} if left_out else {}))
     return tree
 

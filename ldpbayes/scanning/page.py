@@ -49,7 +49,7 @@ def of_scan(result: Any, *, output: str | None = None) -> Page:
         "by": list(result.by),
         "cells": whole.records(),
     }
-    return Page("Scan of reports", (whole,), tuple(notes), facts=facts, summary=f"The files hold {extent}.")
+    return Page("Scan of reports", (whole,), tuple(notes), facts=facts, summary=f"The files hold {extent}: {design}.")
 
 
 def _row(key: Sequence, cell: Any, result: Any, sampled: bool) -> tuple:
