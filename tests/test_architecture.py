@@ -135,6 +135,7 @@ HOMES = {
         "methods.nuts",
         "priors.base",
         "priors.tree",
+        "priors.device",
         "priors.dirichlet",
         "priors.extended",
         "priors.floor",

@@ -12,7 +12,7 @@ from ldpbayes.methods.expanded import expanded, joined
 from ldpbayes.methods.problem import Problem
 from ldpbayes.methods.products import Products
 from ldpbayes.priors import AbstractPrior
-from ldpbayes.priors.parts import AbstractParts
+from ldpbayes.priors.parts import log_density_of_shares
 from ldpbayes.result.compliers import extended
 from ldpbayes.result.fits import Fit
 
@@ -143,18 +143,9 @@ def _weighted(fit: Fit, cell: int, problem: Problem, sums: Any = None) -> tuple[
     """Return draws of P of one cell, or of P @ sums, and their (means, sds) under both scaled priors by weights, or None."""
     draws = fit.flat(cell)
     p, log_prior = draws["distribution"], problem.prior.log_hyperprior({k: x for k, x in draws.items() if x.ndim == 1})
-    if log_prior is None:
-        log_prior = _log_density(problem.prior, extended(draws, problem.collection))
+    if log_prior is None and problem.collection.device_law is not None:  # what trials say of the device is no prior of P
+        log_prior = log_density_of_shares(problem.prior.without(problem.collection.owners), p)
+    elif log_prior is None:
+        log_prior = log_density_of_shares(problem.prior, extended(draws, problem.collection))
     values = p if sums is None else p @ sums
     return values, None if log_prior is None else by_weights(values, log_prior)
-
-
-def _log_density(prior: AbstractPrior, p: np.ndarray) -> np.ndarray | None:
-    """Return the log-density, in softmax coordinates, of a Dirichlet prior or of one that is made of such parts."""
-    alpha = prior.concentrations()
-    if alpha is not None:
-        return np.log(np.maximum(p, 1e-300)) @ alpha
-    if not isinstance(prior, AbstractParts):
-        return None
-    logs = [_log_density(part, x) for part, x in zip(prior.parts, prior.parted(p), strict=True)]
-    return None if any(log is None for log in logs) else sum(logs)  # type: ignore[arg-type, return-value]  # arrays

@@ -1,14 +1,12 @@
 """The sums over reports that expand a log-likelihood at a pilot, averaged over a Gaussian spread about it."""
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
 
 from ldpbayes.arrays import FloatArray
 
-#: Nodes and weights for the expectation over a Gaussian spread of (L p)_j.
-NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
-WEIGHTS = WEIGHTS / WEIGHTS.sum()
 #: A Gaussian reaches below what any distribution gives a report; a tenth of the mean is far in that tail.
 FLOOR = 0.1
 
@@ -50,10 +48,17 @@ class Quadratic(NamedTuple):
         return steps.T @ self.hessian @ steps
 
 
+@functools.cache
+def gaussian_nodes() -> tuple[FloatArray, FloatArray]:
+    """Return nodes and weights for the expectation over a Gaussian spread of (L p)_j."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(7)
+    return nodes, weights / weights.sum()
+
+
 def expected_inverses(centre: FloatArray, noise: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return (E[1/u], E[1/u²]) over u Gaussian about ``centre`` with standard deviation ``noise``, cut at a tenth of it."""
     mean, square = np.zeros_like(centre), np.zeros_like(centre)
-    for node, weight in zip(NODES, WEIGHTS, strict=True):
+    for node, weight in zip(*gaussian_nodes(), strict=True):
         inverse = 1 / np.maximum(centre + noise * node, FLOOR * centre)
         mean += weight * inverse
         square += weight * inverse**2

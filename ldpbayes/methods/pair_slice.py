@@ -70,14 +70,11 @@ class PairSlice(AbstractPosterior):
     Sturmfels (1998), Annals of Statistics 26, on moves that keep margins.
     """
 
-    draws: int = 1000
-    chains: int = 4
     tune: int = 500
     thin: int | None = None
     route: str = "auto"
     name: ClassVar[str] = "pair_slice"
-    order: ClassVar[float] = 13
-    most: ClassVar[float] = 1e10
+    after: ClassVar[str] = "surrogate"
     pace: ClassVar[Pace] = Pace(0.15, 0.0, 3.5e-10)
     checked: ClassVar[Mapping] = {
         "tune": whole(100),

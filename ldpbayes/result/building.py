@@ -125,6 +125,7 @@ def write(fit: Fit) -> Result:
     groups |= {name: xr.DataTree(group) for name, group in fit.groups.items()}
     groups[DETAILS] = xr.DataTree(xr.Dataset())
     tree = Result(children=groups)  # at once: every group that is added later has all of them checked again
+    tree._problem = data, None if isinstance(prior, str) else prior
     said = {
         "collection": data.id,
         "title": data.title,

@@ -6,11 +6,14 @@ import numpy as np
 import xarray as xr
 
 from ldpbayes.collections import Collection
+from ldpbayes.collections.devices import with_outcomes
 from ldpbayes.collections.noncompliance import denials
 
 
 def extended_draws(result: xr.DataTree, collection: Collection, cell: int | None = None) -> np.ndarray:
     """Return the draws of p′, shape (S, a), of a result: ((1 − γ) P, γ s), or P with its deniers apart, or P itself.
+
+    Of a device with uncertain probabilities those of its outcomes.
 
     Parameters
     ----------
@@ -20,6 +23,7 @@ def extended_draws(result: xr.DataTree, collection: Collection, cell: int | None
     cell : int, optional
         The place of the cell that the collection is, in a result with cells.
     """
+    collection = with_outcomes(collection)
     draws = result["posterior"] if cell is None else result["posterior"].isel(cell=cell)
     return extended({str(name): values.values for name, values in draws.data_vars.items()}, collection)
 
@@ -36,7 +40,9 @@ def extended(draws: Mapping[str, np.ndarray], collection: Collection) -> np.ndar
     flat = values.reshape(-1, values.shape[-1])
     if values.shape[-1] == collection.n_categories:
         return flat
-    laws = collection.laws
+    law, laws = collection.device_law, collection.laws
+    if law is not None:
+        return law.outcomes(flat, law.theta_of(lambda name: np.ravel(draws[name])))
     if collection.denied:
         places = list(collection.owners)
         delta = np.stack([draws[name].ravel() for name, *_ in denials(collection)], axis=1)

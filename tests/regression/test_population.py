@@ -290,7 +290,7 @@ def test_margins_that_cannot_be_met_are_one_sentence(found):
 def test_leave_one_out_of_effects_over_levels(found, survey):
     import arviz_stats
 
-    lb.pymc.add_log_likelihood(found)
+    found.extend("log_likelihood")
     table = survey.assign(region=survey["region"].astype(str))
     p = by_hand(found, table.iloc[:20])
     direct_, is_yes = (survey["mode"] == "asked").to_numpy()[:20], (survey["report"] == "yes").to_numpy()[:20]
