@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.collections.data import NO_USERS, mechanisms
+from ldpbayes.collections.data import mechanisms
+from ldpbayes.collections.survey import NO_USERS
 from ldpbayes.compiling import OneThread
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError, listed, shown, warn
 from ldpbayes.estimators.linearized import scores_of
