@@ -109,6 +109,7 @@ HOMES = {
     "numba": {"compiling"},
     "pymc": {
         "collections.tensor",
+        "collections.tensor_rates",
         "compiling",
         "private_groups.mixture",
         "methods.nuts",
@@ -121,6 +122,7 @@ HOMES = {
     },
     "pytensor": {
         "collections.tensor",
+        "collections.tensor_rates",
         "compiling",
         "private_groups.mixture",
         "methods.nuts",

@@ -9,7 +9,7 @@ import numpy as np
 
 from ldpbayes.collections.devices import without_outcomes
 from ldpbayes.inference.bending import ScaledEffects
-from ldpbayes.priors.base import AbstractPrior
+from ldpbayes.priors.base import AbstractPrior, state
 from ldpbayes.priors.dirichlet import Dirichlet
 from ldpbayes.priors.parts import AbstractParts
 from ldpbayes.protocols.uncertain import DeviceLaw
@@ -239,6 +239,10 @@ class WithDevice(AbstractParts):
         import pytensor.tensor as pt
 
         parts = [prior.pymc(f"{name}_device_{k}") for k, prior in enumerate(self._devices, 1)]
+        for (names, _), theta in zip(self.law.unknowns, parts, strict=True):
+            for u, one in enumerate(names):
+                if one:
+                    state(one, theta[u])
         return self.joined([self.answers.pymc(name), *parts], pt)
 
     # ---- what readers see ------------------------------------------------------------------------------------------------

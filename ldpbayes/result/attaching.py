@@ -5,6 +5,7 @@ import xarray as xr
 
 from ldpbayes import checks
 from ldpbayes.collections import Cells, Collection, as_data
+from ldpbayes.collections.devices import with_outcomes
 from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.inference.diagnostics import Diagnostics, summarize
@@ -80,7 +81,7 @@ def attach(
     if log_likelihood is not None:
         checks.flag(log_likelihood, "log_likelihood")
     checks.text(prior, "prior")
-    data = as_data(data, "data")
+    data = with_outcomes(as_data(data, "data"))
     draws, var_name = _draws(trace, data, var_name)
     if random_seed is None:
         random_seed = int(np.random.SeedSequence().generate_state(1)[0])
@@ -179,7 +180,7 @@ def add_log_likelihood(result: xr.DataTree, data: Collection | Cells | None = No
 def _of_data(result, data, by):
     """Return (log-likelihoods (S, ·), their dim, its labels) of a result and what it was fitted to."""
     values = result["posterior"]["distribution"]
-    data = as_data(data, "data")
+    data = with_outcomes(as_data(data, "data"))
     if values.shape[2:] not in (data.shape, (*data.shape[:-1], len(data.answers))):
         raise ArgumentError(f"data must be what the result was fitted to, with shape {values.shape[2:]}, got {data.shape}.")
     apart = data.dims[:-1]
