@@ -115,6 +115,7 @@ HOMES = {
         "methods.nuts",
         "priors.base",
         "priors.tree",
+        "priors.device",
         "priors.dirichlet",
         "priors.extended",
         "priors.floor",

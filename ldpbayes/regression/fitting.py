@@ -10,6 +10,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.collections import Cells
 from ldpbayes.collections.data import NO_USERS, mechanisms
+from ldpbayes.collections.devices import with_outcomes
 from ldpbayes.compiling import OneThread
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError, listed, shown, warn
 from ldpbayes.estimators.linearized import scores_of
@@ -24,7 +25,7 @@ from ldpbayes.methods.watch import Watch
 from ldpbayes.priors.regression import BETWEEN, INTERCEPT, SCALE, Effects, Monotone, Regression, moments_of, walk_root
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.designs import ListExperiment
-from ldpbayes.regression import denying, lists, maximum
+from ldpbayes.regression import denying, devices, lists, maximum
 from ldpbayes.regression.design import MAX_COLUMNS, Design, arrays
 from ldpbayes.regression.formula import Formula
 from ldpbayes.regression.reports import Asked, RowReports, read_reports, reports_of_cells
@@ -210,6 +211,7 @@ def regress(
     stated: dict[str, Any] = {"design": design, "count": count, "weights": weights, "strata": strata, "cluster": cluster}
     stated = {name: checks.column(value, name) for name, value in stated.items()}
     data, left_out = _with_reports(data)
+    data = with_outcomes(data) if isinstance(data, Cells) else data
     protocol, labels = lists.channels_of(protocol, categories, checks.columns(report, "report"))
     data, of_denial, where = denying.asked(deniers, data, parsed.answer)
     columns, reports, beside = _read(parsed, data, protocol, report, missing, stated, labels, of_denial)
@@ -222,6 +224,8 @@ def regress(
     if left_out:
         warn(left_out, DiagnosticWarning)
     facts = {"dropped": reports.dropped} if reports.dropped else {}
+    if method == "mle" and reports.pooled.device_law is not None:
+        raise InfeasibleError("Maximum likelihood needs a device that is known: state its probabilities by known().")
     if method == "mle":
         with OneThread():
             estimate = _maximum(model, request.ci_prob)
@@ -292,6 +296,8 @@ class Model:
         elif beside is not None:
             kind, labels, places = denying.Denied, pooled.answers, tuple(x for x in pooled.owners if x is not None)
             more = {"denied": places, "other_design": of_denial, "other_terms": beside.terms}
+        elif pooled.device_law is not None:
+            kind, labels, more = devices.Tried, pooled.answers, devices.Tried.settings(pooled.device_law, len(first))
         label = labels[0] if reference is None else reference
         if label not in labels:
             raise ArgumentError(f"reference must be one of the categories ({listed(labels)}), got {shown(label)}.")
