@@ -5,6 +5,7 @@ import xarray as xr
 
 from ldpbayes import checks
 from ldpbayes.collections import Cells, Collection, as_data
+from ldpbayes.collections.devices import with_outcomes
 from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.inference.diagnostics import Diagnostics, summarize
@@ -69,7 +70,7 @@ def attach(
     averaged over the draws, is known: the summary then has the mean of F alone, and the posterior no variable ``frequency``.
     """
     checks.text(prior, "prior")
-    data = as_data(data, "data")
+    data = with_outcomes(as_data(data, "data"))
     draws, var_name = _draws(trace, data, var_name)
     if random_seed is None:
         random_seed = int(np.random.SeedSequence().generate_state(1)[0])
@@ -116,6 +117,98 @@ def _doubts(data):
     return words.of_each() if data.by else {words.name: words.explanation}
 
 
+<<<<<<< HEAD
+=======
+def add_log_likelihood(result: xr.DataTree, data: Collection | Cells | None = None, *, by: str | None = None) -> xr.DataTree:
+    """Add the group ``log_likelihood``, which leave-one-out comparison (``arviz.loo``, ``arviz.compare``) reads.
+
+    Parameters
+    ----------
+    result : DataTree
+        A result of fit, attach or regress.
+    data : Collection or Cells, optional
+        What it was fitted to; left out for a result of regress, which holds its reports.
+    by : {"report", "cell"}, optional
+        What is one observation: a user's report, or all reports of a cell. By default the report, where all reports were
+        kept and the group is not too large.
+
+    Returns
+    -------
+    DataTree
+        The same tree, with the variable ``reports``: log P(report | P), where users with the same report have the same
+        value, or log P(reports of the cell | P). Reports whose probability does not depend on P (all bits set, for
+        instance) are left out: they are the same in every model, and Pareto smoothing cannot take a constant.
+
+    Raises
+    ------
+    ArgumentError
+        Where the data do not fit the result.
+    InfeasibleError
+        Where there are too many reports, or they were not kept.
+
+    Notes
+    -----
+    In a model where every cell has its own P, leaving a whole cell out changes the posterior of its P a lot, and the
+    Pareto k of ``arviz.loo`` shows it; leaving single reports out does not. The values leave the multinomial coefficients
+    out, which those of ``pm.compute_log_likelihood`` hold where counts are observed: compare like with like.
+    """
+    need_result(result)
+    if "regression" in facts_of(result):
+        array, dim, coords = of_regression(result, by)
+    else:
+        need_draws(result)
+        array, dim, coords = _of_data(result, data, by)
+    posterior = result["posterior"]
+    coords = {name: posterior[name].values for name in ("chain", "draw")} | coords
+    array = array.reshape(posterior.sizes["chain"], posterior.sizes["draw"], -1)
+    result["log_likelihood"] = xr.DataTree(xr.Dataset({"reports": (("chain", "draw", dim), array)}, coords))
+    return result
+
+
+def _of_data(result, data, by):
+    """Return (log-likelihoods (S, ·), their dim, its labels) of a result and what it was fitted to."""
+    values = result["posterior"]["distribution"]
+    data = with_outcomes(as_data(data, "data"))
+    if values.shape[2:] not in (data.shape, (*data.shape[:-1], len(data.answers))):
+        raise ArgumentError(f"data must be what the result was fitted to, with shape {values.shape[2:]}, got {data.shape}.")
+    apart = data.dims[:-1]
+    checks.choice(by, "by", (None, "report", *apart))
+    flat = extended_draws(result, data).reshape(values.shape[0] * values.shape[1], -1, data.n_categories)
+    refused = _too_many(data, len(flat))
+    if refused and (by == "report" or not apart):
+        raise InfeasibleError(refused)
+    if by == "cell" or refused:
+        parts = [_log_likelihood(one, flat[:, c]) for c, one in enumerate(data.likelihoods)]
+        return np.stack(parts, axis=1), "cell", data.cell_coords()
+    parts = [_by_report(one.rows(), flat[:, c]) for c, one in enumerate(data.likelihoods)]
+    found = np.concatenate(parts, axis=1)
+    if not found.shape[1]:
+        raise InfeasibleError("No report depends on P, so that none has a log-likelihood to compare.")
+    coords = {"report": np.arange(found.shape[1])}
+    for cell in apart:
+        each = [part.shape[1] for part in parts]
+        coords[f"report_{cell}"] = (("report",), np.repeat(np.array(data.labels, dtype=object), each))
+    return found, "report", coords
+
+
+def _too_many(data, size):
+    """Return why the log-likelihood of single reports cannot be written out for so many draws, or an empty string."""
+    if data.weighted:
+        return "Single reports have no log-likelihood where they are weighted."
+    if not data.keeps_reports:
+        return "Single reports have no log-likelihood: a summary keeps sums only."
+    return too_many(size * data.n_reports)
+
+
+def _by_report(rows, draws):
+    """Return log P(report | P) of every user's report that depends on P, shape (S, users)."""
+    single = np.log(rows.matvec(np.ascontiguousarray(draws.T))).T + rows.log_constants
+    depends = np.ptp(single, axis=0) > FLAT
+    each = np.repeat(np.flatnonzero(depends), rows.counts[depends].astype(np.int64))
+    return single[:, each]
+
+
+>>>>>>> 4066f6747654b71ade65dee77bfb8b743f847908
 def _draws(trace, data, var_name):
     """Return the draws of P, (chains, draws, [cells,] a), checked against the data, and their name."""
     if not isinstance(trace, xr.DataTree):
