@@ -9,11 +9,8 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.arrays import FloatArray
 from ldpbayes.collections import Cells, Collection, Tally, as_data
-<<<<<<< HEAD
 from ldpbayes.collections.data import mechanisms
-=======
 from ldpbayes.collections.devices import with_outcomes
->>>>>>> 4066f6747654b71ade65dee77bfb8b743f847908
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.estimators.solvers.base import certificate
 from ldpbayes.fitness.base import Check, Fitness

@@ -8,14 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 import numpy as np
 
 from ldpbayes import checks
-<<<<<<< HEAD
 from ldpbayes.collections.data import mechanisms
-from ldpbayes.collections.survey import NO_USERS
-=======
-from ldpbayes.collections import Cells
-from ldpbayes.collections.data import NO_USERS, mechanisms
 from ldpbayes.collections.devices import with_outcomes
->>>>>>> 4066f6747654b71ade65dee77bfb8b743f847908
+from ldpbayes.collections.survey import NO_USERS
 from ldpbayes.compiling import OneThread
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError, listed, shown, warn
 from ldpbayes.estimators.linearized import scores_of
@@ -33,13 +28,9 @@ from ldpbayes.priors.links import LINKS, logits_of, scale_of
 from ldpbayes.priors.regression import BETWEEN, INTERCEPT, SCALE, Effects, Monotone, Regression, moments_of, walk_root
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.designs import ListExperiment
-<<<<<<< HEAD
-from ldpbayes.regression import denying, lists, maximum, predictor_maximum, predictor_target
+from ldpbayes.regression import denying, devices, lists, maximum, predictor_maximum, predictor_target
 from ldpbayes.regression.beside import Beside
 from ldpbayes.regression.constants import ROUNDING
-=======
-from ldpbayes.regression import denying, devices, lists, maximum
->>>>>>> 4066f6747654b71ade65dee77bfb8b743f847908
 from ldpbayes.regression.design import MAX_COLUMNS, Design, arrays
 from ldpbayes.regression.formula import Formula
 from ldpbayes.regression.marginal import maximize_marginal
@@ -259,7 +250,7 @@ def regress(
         predicted.refuse(stated | {"link": None if link == "logit" else link})
         parsed = predicted.private
     data, left_out = _with_reports(data)
-    data = with_outcomes(data) if isinstance(data, Cells) else data
+    data = data if cells_of(data) is None else with_outcomes(data)
     protocol, labels = lists.channels_of(protocol, categories, checks.columns(report, "report"))
     honesty = denying.Honesty.of(protocol, data, labels)
     if honesty is not None:
@@ -369,13 +360,10 @@ class Model:
             more |= {"denied": honesty.denied, "one": True, "other_design": of_denial, "other_terms": beside.terms}
         elif beside is not None:
             kind, labels, places = denying.Denied, pooled.answers, tuple(x for x in pooled.owners if x is not None)
-<<<<<<< HEAD
             more |= {"denied": places, "other_design": of_denial, "other_terms": beside.terms}
-=======
-            more = {"denied": places, "other_design": of_denial, "other_terms": beside.terms}
         elif pooled.device_law is not None:
-            kind, labels, more = devices.Tried, pooled.answers, devices.Tried.settings(pooled.device_law, len(first))
->>>>>>> 4066f6747654b71ade65dee77bfb8b743f847908
+            kind, labels = devices.Tried, pooled.answers
+            more |= devices.Tried.settings(pooled.device_law, len(first))
         label = labels[0] if reference is None else reference
         if label not in labels:
             raise ArgumentError(f"reference must be one of the categories ({listed(labels)}), got {shown(label)}.")
