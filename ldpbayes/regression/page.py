@@ -95,7 +95,7 @@ def of_maximum(result: Maximum, *, ci_prob: float | None = None) -> Page:
 
 
 def _headline_of_maximum(result, summary, ci_prob):
-    """Return the first log odds but the intercept's, with reports, design and formula."""
+    """Return the first coefficient but the intercept's, with reports, design and formula."""
     reports = number_of(result.n_reports, "report")
     design = facts_of(result).get("mechanisms", "")
     source = design if design.startswith(reports) else f"{reports} ({design})" if design else reports
@@ -104,8 +104,8 @@ def _headline_of_maximum(result, summary, ci_prob):
     spec = spec_of(summary["sd"].values)
     middle, low, high = (format(float(summary[name].sel(at)), spec) for name in ("mean", "lower", "upper"))
     return (
-        f"From {source}, by maximum likelihood of {result.formula}: the log odds of {at['category']} against "
-        f"{result.reference} for {at['term']} are {middle} ({interval_of(ci_prob)} {low} to {high})."
+        f"From {source}, by maximum likelihood of {result.formula}: the {scale_of(result.link)} of {at['category']} against "
+        f"{result.reference} for {at['term']}: {middle} ({interval_of(ci_prob)} {low} to {high})."
     )
 
 
