@@ -278,7 +278,7 @@ def regress(
     facts = {"dropped": reports.dropped} if reports.dropped else {}
     if method == "mle":
         with OneThread():
-            estimate = _maximum(model, request.ci_prob, request.draws * request.chains)
+            estimate = _maximum(model, request.ci_prob, draws * chains)
         estimate.attrs |= facts | {"mechanisms": mechanisms(model.channels()), "formula": model.text}
         return estimate
     reports.pooled.warn_if_unidentified()
@@ -350,12 +350,13 @@ class Model:
         """
         of_denial = np.ones((0, 0)) if beside is None else beside.columns.common[design.split(beside)]
         (first, cell), pooled, groups = design.cells, reports.pooled, design.columns.groups
-        columns, labels, more = design.columns.common[first], pooled.categories, {"link": link}
+        columns, labels = design.columns.common[first], pooled.categories
+        more: dict[str, Any] = {"link": link}
         kind: type[Regression] = Regression
         if experiment is not None:
             kind, labels = lists.Listed, experiment.traits
             more |= {"items": experiment.sizes, "other_design": columns, "other_terms": design.terms}
-        elif honesty is not None:
+        elif honesty is not None and beside is not None:
             kind, labels = denying.Denied, honesty.traits
             more |= {"denied": honesty.denied, "one": True, "other_design": of_denial, "other_terms": beside.terms}
         elif beside is not None:
