@@ -618,8 +618,10 @@ def _maximum(model, ci_prob, draws):
         if model.design.columns.groups:
             raise InfeasibleError("Maximum likelihood beside an outcome is for common terms only; take the posterior.")
         return predictor_maximum.estimate(replace(model.target, flat=True), model.n_reports, ci_prob, NEXT)
-    if isinstance(prior, Beside) and (not isinstance(prior, denying.Denied) or reports.weighted or prior.effects):
-        raise InfeasibleError("Maximum likelihood beside those who deny has no weights or groups, and none of lists.")
+    if isinstance(prior, Beside) and not isinstance(prior, denying.Denied):
+        raise InfeasibleError("Maximum likelihood is not for the trait of lists; take the posterior.")
+    if isinstance(prior, Beside) and (reports.weighted or prior.effects):
+        raise InfeasibleError("Maximum likelihood beside those who deny has no weights and no groups; take the posterior.")
     if reports.pooled.unidentified():
         raise InfeasibleError(reports.pooled.identifiability())
     if prior.monotone:
