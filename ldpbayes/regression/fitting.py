@@ -284,7 +284,7 @@ def regress(
         raise InfeasibleError("Maximum likelihood needs a device that is known: state its probabilities by known().")
     if method == "mle":
         with OneThread():
-            estimate = _maximum(model, request.ci_prob, request.draws * request.chains)
+            estimate = _maximum(model, request.ci_prob, draws * chains)
         estimate.attrs |= facts | {"mechanisms": mechanisms(model.channels()), "formula": model.text}
         return estimate
     reports.pooled.warn_if_unidentified()
@@ -350,12 +350,13 @@ class Model:
         """
         of_denial = np.ones((0, 0)) if beside is None else beside.columns.common[design.split(beside)]
         (first, cell), pooled, groups = design.cells, reports.pooled, design.columns.groups
-        columns, labels, more = design.columns.common[first], pooled.categories, {"link": link}
+        columns, labels = design.columns.common[first], pooled.categories
+        more: dict[str, Any] = {"link": link}
         kind: type[Regression] = Regression
         if experiment is not None:
             kind, labels = lists.Listed, experiment.traits
             more |= {"items": experiment.sizes, "other_design": columns, "other_terms": design.terms}
-        elif honesty is not None:
+        elif honesty is not None and beside is not None:
             kind, labels = denying.Denied, honesty.traits
             more |= {"denied": honesty.denied, "one": True, "other_design": of_denial, "other_terms": beside.terms}
         elif beside is not None:
@@ -620,8 +621,10 @@ def _maximum(model, ci_prob, draws):
         if model.design.columns.groups:
             raise InfeasibleError("Maximum likelihood beside an outcome is for common terms only; take the posterior.")
         return predictor_maximum.estimate(replace(model.target, flat=True), model.n_reports, ci_prob, NEXT)
-    if isinstance(prior, Beside) and (not isinstance(prior, denying.Denied) or reports.weighted or prior.effects):
-        raise InfeasibleError("Maximum likelihood beside those who deny has no weights or groups, and none of lists.")
+    if isinstance(prior, Beside) and not isinstance(prior, denying.Denied):
+        raise InfeasibleError("Maximum likelihood is not for the trait of lists; take the posterior.")
+    if isinstance(prior, Beside) and (reports.weighted or prior.effects):
+        raise InfeasibleError("Maximum likelihood beside those who deny has no weights and no groups; take the posterior.")
     if reports.pooled.unidentified():
         raise InfeasibleError(reports.pooled.identifiability())
     if prior.monotone:

@@ -82,7 +82,7 @@ def of_maximum(result: Maximum, *, ci_prob: float | None = None) -> Page:
         if name in result.data_vars:
             spec = spec_of(result[f"{name}_errors"].values)
             pairs = (("estimate", name), ("s.e.", f"{name}_errors"))
-            numbers = [(Column(key, heading, spec=spec), result[key].values) for heading, key in pairs]
+            numbers: list = [(Column(key, heading, spec=spec), result[key].values) for heading, key in pairs]
             tables.append(filled(title, [TableRows(result[name], dim).label(dim), *numbers]))
     return Page(
         result.formula,
