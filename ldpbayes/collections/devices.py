@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ldpbayes.collections.constants import MAX_OUTCOMES
-from ldpbayes.collections.noncompliance import extended, shares_of
+from ldpbayes.collections.noncompliance import extended
 from ldpbayes.collections.tally import Tally
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.protocols.outcomes import Outcomes
 
 if TYPE_CHECKING:
-    from ldpbayes.collections.collection import Collection
     from ldpbayes.protocols.uncertain import DeviceLaw
 
 
@@ -29,7 +28,7 @@ def with_outcomes(data: Any) -> Any:
 
     Parameters
     ----------
-    data : Collection, Summarized or Cells
+    data : Any, Summarized or Cells
 
     Raises
     ------
@@ -51,7 +50,7 @@ def with_outcomes(data: Any) -> Any:
     return data._mapped(lambda collection: _over_outcomes(collection, named, kernels))
 
 
-def _over_outcomes(collection: Collection, law: DeviceLaw, kernels: dict) -> Collection:
+def _over_outcomes(collection: Any, law: DeviceLaw, kernels: dict) -> Any:
     """Return a collection over the outcomes of a law."""
     tallies = [
         Tally.trusted(Outcomes(t.protocol, law, kernels.get(t.protocol)), t.reports, t.counts, t.name)
@@ -66,9 +65,9 @@ def _over_outcomes(collection: Collection, law: DeviceLaw, kernels: dict) -> Col
     return extended(collection, tuple(labels), tallies)
 
 
-def without_outcomes(collection: Collection) -> Collection:
+def without_outcomes(collection: Any) -> Any:
     """Return the collection that ``with_outcomes`` was given, with its derived quantities."""
-    brought, answers = {item.name for item in shares_of(collection)}, collection.answers
+    brought, answers = {item.name for item in collection.wrapper.shares(collection)}, collection.answers
     derived = []
     for item in collection.derived:
         if item.name not in brought:
