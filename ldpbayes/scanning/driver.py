@@ -199,9 +199,9 @@ class Scan:
             yield
             return
         with tempfile.TemporaryDirectory(prefix="ldpbayes-") as folder:
-            partitions, total = Partitions(self.fold, pathlib.Path(folder), self.table.n_rows), NOTHING
-            pieces = self.table.pieces(self.fold.columns)
+            pieces = self.table.pieces(self.fold.columns)  # of files it is then known how many rows they have
             rows, visible = self.table.n_rows, self.progressbar
+            partitions, total = Partitions(self.fold, pathlib.Path(folder), rows), NOTHING
             for piece in track(pieces, _SORTING, rows, shown=visible, weight=lambda item: item.n_rows or 0):
                 total += self.fold.by_user(piece, partitions)
                 self._stop()
@@ -360,8 +360,10 @@ def scan(
     published = [entries.get(METADATA) for entries in table.metadata()]
     made = _made_by(table, protocol, labels_of(categories), level, published)
     by = checks.columns(by, "by") or ()
+    design = made["protocol"].repeats() if user is not None else None
+    single = made["protocol"] if design is None else design.single
     fold = Fold(
-        report=tuple(made["protocol"].report_fields if report is None else checks.columns(report, "report") or ()),
+        report=tuple(single.report_fields if report is None else checks.columns(report, "report") or ()),
         by=tuple(by),
         pilot_by=checks.columns(pilot_by, "pilot_by"),
         sample=None if sample is None else checks.integer(sample, "sample", 0, 10**8),

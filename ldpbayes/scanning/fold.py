@@ -24,7 +24,7 @@ from ldpbayes.sources.channels import protocol_at
 from ldpbayes.sources.constants import MAX_CHANNELS
 from ldpbayes.sources.encode import Format, encoded_key
 from ldpbayes.sources.keys import check_alike, check_kinds, kinds_of
-from ldpbayes.sources.missing import Missing, answers, sentence
+from ldpbayes.sources.missing import Missing, added, answers, sentence
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.parameters import Stated, difference, parse_protocol, protocol_text
 from ldpbayes.sources.skipping import Skipped, good_rows
@@ -216,7 +216,10 @@ class Fold:
         """
         if isinstance(piece, Partition):
             return self._partition(piece, at)
-        return self._rows(piece, at, functools.partial(self._sums, at))
+        skipped, total = Skipped(self.skip) if self.skip else None, NOTHING
+        for absent, parts in self._made(piece, functools.partial(self._sums, at), skipped, at):
+            total = sum(parts, total + Partial(missing=absent))
+        return replace(total, skipped=skipped)
 
     def _partition(self, partition, at):
         """Return the partial of the users of a partition."""
@@ -230,17 +233,17 @@ class Fold:
 
     def by_user(self, piece: Piece, partitions: Partitions) -> Partial:
         """Write the reports of a piece to partitions by user, and return how many there were, and which were left out."""
-        return self._rows(piece, None, lambda text, batch: Partial(n_rows=partitions.add(text, batch)))
-
-    def _rows(self, piece, at, work):
-        """Return the sum of what is made of the rows of a piece that hold an answer, of one channel each."""
         skipped = Skipped(self.skip) if self.skip else None
+        many = sum(partitions.write(part) for _, parts in self._made(piece, partitions.split, skipped) for part in parts)
+        return Partial(n_rows=many, skipped=skipped)
+
+    def _made(self, piece, work, skipped, at=None):
+        """Yield (missing answers by cell, what is made of the answers of each channel) of the good rows of each batch."""
         least = 0 if at is None else min(ROWS_A_CELL * len(at.places), MOST_ROWS)
         pieces = [piece] if isinstance(piece, Batch | Piece) else open_source(piece).pieces(self.columns)
         batches = ([own] if isinstance(own, Batch) else own.batches(self.columns, least) for own in pieces)
         alike = {name: self.report for name in self.report}
-        rows = itertools.chain.from_iterable(batches)
-        return replace(sum(good_rows(rows, functools.partial(self._batch, work), skipped, alike), NOTHING), skipped=skipped)
+        return good_rows(itertools.chain.from_iterable(batches), functools.partial(self._batch, work), skipped, alike)
 
     def _sums(self, at, text, batch):
         """Return the partial of a batch of one channel."""
@@ -252,15 +255,15 @@ class Fold:
         return Partial({text: sums}, n_rows=batch.n_reports, kinds=kinds_of(sums.keys) if self.by else ())
 
     def _batch(self, work, batch):
-        """Return the partial of a batch."""
-        total = NOTHING
+        """Return (missing answers by cell, what is made of the answers of each channel) of a batch."""
+        lost: dict = {}
+        made = []
         for text, rows in self._by_channel(batch):
             form = self.channel(text).form
             with batch.part(rows) as own, answers(self.missing, own, form) as (answered, absent):
-                total += Partial(missing=absent)
-                if len(answered):
-                    total += work(text, answered)
-        return total
+                lost = added(lost, absent)
+                made += [work(text, answered)] if len(answered) else []
+        return lost, made
 
     # ---- between the passes ------------------------------------------------------------------------------------------
     def pilots(self, first: Partial) -> Pilots:
