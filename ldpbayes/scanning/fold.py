@@ -14,7 +14,7 @@ from ldpbayes.arrays import groups_of
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.scanning.channel import ReportChannel
-from ldpbayes.scanning.constants import MOST_ROWS, ROWS_A_CELL
+from ldpbayes.scanning.constants import MAX_DRIFTED, MOST_ROWS, ROWS_A_CELL
 from ldpbayes.scanning.found import ChannelCells, Found
 from ldpbayes.scanning.partials import NOTHING, Partial
 from ldpbayes.scanning.pilots import Keeping, Pilots, posterior_moments
@@ -387,8 +387,31 @@ class Fold:
             channels.append(ChannelCells(channel.protocol, cells, of_names))
         notes = ["" if first.skipped is None else first.skipped.sentence, sentence(first.missing, first.n_rows)]
         found = Found(channels, self.by or None, self.labels, notes=" ".join(filter(None, notes)))
+        found.monitor = self._monitor(first, at)
         check_total(first.n_rows, round(found.n_reports))
         return found
+
+    def _monitor(self, first, at):
+        """Return what the sums of the first pass say of the source."""
+        if self.user is not None or (self.countable and all(len(sums.origins) < 2 for sums in first.channels.values())):
+            return None  # and SciPy is not imported
+        from ldpbayes.scanning import monitor
+
+        files, cells, copies = [], [], []
+        for text, sums in first.channels.items():
+            protocol, shares = self.channel(text).protocol, np.full(self.protocol.n_categories, np.nan)
+            if at is not None:
+                n, places = sums.total("n"), [at.places[key] for key in sums.keys]
+                shares = n @ at.points[places] / n.sum()
+                copies.append(monitor.duplicates(protocol, sums, float(n.sum()), shares))
+                supports = sums.total("supports")
+                for place in sorted(set(places)) if len(shares) <= MAX_DRIFTED and self.pilot_by is not None else ():
+                    members = [i for i, other in enumerate(places) if other == place]
+                    parts = {", ".join(map(str, sums.keys[i])): np.append(n[i], supports[i]) for i in members}
+                    cells.append((protocol, at.points[place], parts))
+            files.append((protocol, shares, sums.origins))
+        drifts = [monitor.drift(over, parts) for over, parts in (("files", files), ("cells", cells))]
+        return monitor.Monitor(tuple(filter(None, drifts)), tuple(filter(None, copies)))
 
     def _names(self, keys):
         """Return {key of a partial: that of the result}."""
