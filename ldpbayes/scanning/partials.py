@@ -93,17 +93,17 @@ class Chosen:
         """Return the reports that are chosen among some, at the least level from ``level`` on that chooses few enough."""
         flat = np.ascontiguousarray(reports).reshape(len(reports), -1)
         words = _words(flat) if flat.dtype == np.uint8 else flat.astype(np.uint64)
-        keys = np.full(len(words), 0x9E3779B97F4A7C15, dtype=np.uint64)
-        for word in words.T:
-            keys ^= word
-            keys *= np.uint64(0xBF58476D1CE4E5B9)
-            keys ^= keys >> np.uint64(32)
+        odd, keys = 0x9E3779B97F4A7C15, np.zeros(len(words), dtype=np.uint64)
+        for word in words.reshape(len(words), -1).T:
+            keys ^= word * np.uint64(odd)
+            odd = odd * 0xBF58476D1CE4E5B9 % 2**64
+        keys ^= keys >> np.uint64(32)
         keys *= np.uint64(0x94D049BB133111EB)
         if counts is None:
             counts = np.ones(len(reports), dtype=np.int64)
         while True:
             inside = np.flatnonzero(keys < _bound(level)) if level else np.arange(len(keys))
-            if len(inside) <= 64 * CHOSEN or level == 63:  # so many that merging them is cheap
+            if len(inside) <= 4 * CHOSEN or level == 63:  # so many that merging them is cheap
                 some, totals = distinct(reports[inside], counts[inside])
                 if len(some) <= CHOSEN or level == 63:
                     return cls(level, some, totals)
