@@ -262,6 +262,7 @@ def scan(
     quarantine: Any = None,
     missing: str | float | Sequence[str | float] | None = None,
     copies: str = "refuse",
+    bitorder: str = "big",
 ) -> Scan:
     """Return a scan of reports that need not fit in memory, to be run by calling it.
 
@@ -312,7 +313,7 @@ def scan(
     spark : pyspark.sql.SparkSession or str, optional
         A session, or the URL of a master such as ``"local[2]"``: the workers of Spark read the row groups of Parquet files,
         which they must see under the same paths. The cells are those that one machine finds.
-    bad_rows, quarantine, missing, copies
+    bad_rows, quarantine, missing, copies, bitorder
         As for ``read``: rows that hold no report are refused, or left out, counted and written to a CSV file; answers that
         are missing are counted by cell.
 
@@ -373,6 +374,7 @@ def scan(
         of_texts=table.of_texts,
         skip=skipped.most if skipped else 0,
         user=user,
+        bitorder=bitorder,
         missing=Missing.of(missing, by),
         **made,
     )

@@ -68,6 +68,8 @@ class Fold:
         Whether the protocol that a column states must be this one.
     positions : bool
         Whether whole numbers are known to be reports as the protocol makes them; see ``encode.Format``.
+    bitorder : {"big", "little"}
+        See ``encode.Format``.
     of_texts : bool
         Whether the table holds texts alone, as a CSV file does: keys in plain digits are then whole numbers.
     skip : int
@@ -91,6 +93,7 @@ class Fold:
     make: Callable[[float], AbstractProtocol] | None = None
     fixed: bool = False
     positions: bool = False
+    bitorder: str = "big"
     of_texts: bool = False
     skip: int = 0
     missing: Missing | None = None
@@ -141,7 +144,7 @@ class Fold:
             if self.user is not None:
                 whole, law = histories_of(protocol), with_lengths
                 single = whole.single
-            form = Format(single, self.report, self.labels, self.labelled, self.positions)
+            form = Format(single, self.report, self.labels, self.labelled, self.positions, self.bitorder)
             self._channels[text] = ReportChannel(whole, form, law)
         return text
 
