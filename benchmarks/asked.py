@@ -297,7 +297,7 @@ def cells(folder, full):
     protocol, rng = lb.protocols.UnaryEncoding.optimized(2**17, 1.0), np.random.default_rng(1)
     reports = protocol.privatize(rng.integers(2**17, size=10_000), rng)
     big = lb.Collection([str(i) for i in range(2**17)], [lb.Tally(protocol, reports)])
-    from ldpbayes.posteriors import many
+    from ldpbayes.methods import many
 
     many.LONGEST = 1.0  # as for a hundred times more reports, which would not fit here
     start = time.process_time()

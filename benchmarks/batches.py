@@ -114,7 +114,7 @@ def cells_summaries(clock):
     from dataclasses import replace
 
     from ldpbayes import Tally, fit
-    from ldpbayes.posteriors.expansion import at_mean
+    from ldpbayes.methods.expansion import at_mean
     from ldpbayes.protocols import UnaryEncoding
 
     protocol, rng = UnaryEncoding.optimized(CATEGORIES, 1.0), np.random.default_rng(2)

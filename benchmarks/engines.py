@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from ldpbayes import fit
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ConvergenceError
-from ldpbayes.posteriors.expanded import weighted
+from ldpbayes.methods.expanded import weighted
 from ldpbayes.priors import as_prior
 from ldpbayes.protocols import GRR
 from ldpbayes.protocols.hadamard import HadamardResponse

@@ -12,7 +12,7 @@ from scipy.signal import fftconvolve
 from scipy.special import gammaln
 
 from ldpbayes.collections import Collection, Tally
-from ldpbayes.posteriors.exact import Exact
+from ldpbayes.methods.exact import Exact
 from ldpbayes.protocols import GRR
 
 

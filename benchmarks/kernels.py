@@ -18,7 +18,7 @@ import numpy as np
 import ldpbayes as lb
 from ldpbayes import hashing
 from ldpbayes.estimators.mle import maximize
-from ldpbayes.posteriors.expanded import weighted
+from ldpbayes.methods.expanded import weighted
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.unary import UnaryEncoding

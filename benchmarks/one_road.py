@@ -83,8 +83,8 @@ def whole():
 
 def frequencies():
     """Yield the draws of P and F as a multiple of those of P."""
-    from ldpbayes.posteriors.frequency import frequency_draws
-    from ldpbayes.posteriors.products import Products
+    from ldpbayes.methods.frequency import frequency_draws
+    from ldpbayes.methods.products import Products
 
     data = collected(lb.GRR(1024, epsilon=4.0), 10**6)
     form, alpha = data.rows.separable(), np.full(1024, 0.5)

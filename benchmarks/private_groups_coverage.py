@@ -17,11 +17,11 @@ import warnings
 import numpy as np
 
 ROOT = pathlib.Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "calibration")]
+sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "tests" / "calibration")]
 
 import test_outcomes as designs  # noqa: E402
 
-from ldpbayes.private_groups.fitting import Asked, analyse  # noqa: E402
+from ldpbayes.private_groups.fitting import Arguments, analyse  # noqa: E402
 
 OUTPUT = ROOT / "data" / "studies" / "private_groups_coverage.csv"
 NAMES = ("two modes", "modes aside", "spike", "heavy tails", "rounded alike", "own habits", "own habits, coarse", "own grid")
@@ -64,7 +64,7 @@ def replicate(design, n, i, truth):
     """Return the counts of one replication."""
     rng = np.random.default_rng([i, n, NAMES.index(design)])
     x, z = simulated(design, n, rng)
-    found = analyse(designs.records_of(x, z, rng), Asked(levels=designs.LEVELS, draws=1000, random_seed=i))
+    found = analyse(designs.records_of(x, z, rng), Arguments(levels=designs.LEVELS, draws=1000, random_seed=i))
     draws = designs.answers_of(found.measures[0])
     draws, truth = (np.concatenate([one, np.diff(one, axis=-1)], axis=-1) for one in (draws, truth))
     lower, upper = np.quantile(draws, [0.025, 0.975], axis=0)

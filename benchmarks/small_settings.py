@@ -21,7 +21,7 @@ import numpy as np
 import ldpbayes as lb
 from ldpbayes import protocols
 from ldpbayes.errors import LDPBayesError
-from ldpbayes.posteriors.base import AbstractPosterior
+from ldpbayes.methods.base import AbstractPosterior
 from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.local_hashing import LocalHashing, PooledHashing

@@ -13,9 +13,9 @@ from threadpoolctl import threadpool_limits
 from ldpbayes.collections import Cells, Collection, Tally
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.fitting import fit
-from ldpbayes.posteriors.base import Watch
-from ldpbayes.posteriors.hmc import HMC
-from ldpbayes.posteriors.problem import Joint, Problem
+from ldpbayes.methods.base import Watch
+from ldpbayes.methods.hmc import HMC
+from ldpbayes.methods.problem import Joint, Problem
 from ldpbayes.priors import Hierarchical
 from ldpbayes.protocols.designs import forced_response
 from ldpbayes.protocols.grr import GRR
@@ -142,8 +142,8 @@ def _regression(case, frame, protocol, labels, rate):
 
 def tables():
     """Yield (case, CPU seconds, what it is to stay below) of 2,000 draws of joint tables under the log-linear prior."""
-    from ldpbayes.posteriors.base import Problem, Watch
-    from ldpbayes.posteriors.weighted import Weighted
+    from ldpbayes.methods.base import Problem, Watch
+    from ldpbayes.methods.weighted import Weighted
     from ldpbayes.priors import LogLinear
     from ldpbayes.protocols import Attributes
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ldpbayes.collections import Tally
 from ldpbayes.likelihoods import Summary
-from ldpbayes.posteriors import expanded
+from ldpbayes.methods import expanded
 from ldpbayes.protocols import LocalHashing, SubsetSelection, UnaryEncoding
 
 PROTOCOLS = {"oue": UnaryEncoding.optimized, "olh": LocalHashing, "subset": SubsetSelection}
@@ -29,14 +29,14 @@ def pilot_given_supports(supports, n, hit, other, alpha):
     for _ in range(3):
         q = other + (hit - other) * p
         precision = n * (hit - other) ** 2 / (q * (1 - q) + (hit - other) ** 2 * p**2)
-        proposal = expanded.Proposal(expanded.ExpandedFactors(alpha, precision * estimate, precision))
+        proposal = expanded.TiltedProposal(expanded.ExpandedFactors(alpha, precision * estimate, precision))
         p, variance = proposal.saddle_moments()
     return p / p.sum(), variance
 
 
 def measured(rows, summary, alpha, draws, rng):
     """Return (errors of the means in sd, their Monte Carlo errors, ratios of sds, theirs, share of effective draws)."""
-    proposal = expanded.Proposal(expanded.ExpandedFactors(alpha, summary.linear, summary.tangent_curvature))
+    proposal = expanded.TiltedProposal(expanded.ExpandedFactors(alpha, summary.linear, summary.tangent_curvature))
     p, log_surrogate = expanded.proposals(proposal, draws, rng)
     base = np.exp(summary.log_likelihood(p.T) - log_surrogate - (summary.log_likelihood(p.T) - log_surrogate).max())
     base /= base.sum()
@@ -84,7 +84,9 @@ def main():
                     shift, noise, ratio, _, efficiency = measured(rows, summary, alpha, draws, rng)
                     worst = np.abs(shift).argmax()
                     # one fixed-point step: the gradient averaged over the posterior's spread, less the quadratic's
-                    prop = expanded.Proposal(expanded.ExpandedFactors(alpha, summary.linear, summary.tangent_curvature))
+                    prop = expanded.TiltedProposal(
+                        expanded.ExpandedFactors(alpha, summary.linear, summary.tangent_curvature)
+                    )
                     m, v = prop.saddle_moments()
                     exactly = Summary.of(rows, m / m.sum(), prop.factor_variance)
                     left = exactly.gradient - (summary.linear - summary.tangent_curvature * m)

@@ -19,7 +19,7 @@ from summary_boundary import measured
 
 from ldpbayes.collections import Tally
 from ldpbayes.likelihoods import Summary
-from ldpbayes.posteriors.expansion import of_rows, trusted
+from ldpbayes.methods.expansion import of_rows, trusted
 from ldpbayes.protocols import LocalHashing, SubsetSelection, UnaryEncoding
 from ldpbayes.scanning import pilots
 from ldpbayes.scanning.pilots import Keeping

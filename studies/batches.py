@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldpbayes.posteriors.conditioned_product import ConditionedProduct
-from ldpbayes.posteriors.conditioned_product.batched import BLOCK
-from ldpbayes.posteriors.conditioned_product.factors import grouped
+from ldpbayes.methods.conditioned_product import ConditionedProduct
+from ldpbayes.methods.conditioned_product.batched import BLOCK
+from ldpbayes.methods.conditioned_product.factors import grouped
 
 
 @dataclass(frozen=True, eq=False)

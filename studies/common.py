@@ -5,8 +5,8 @@ import pathlib
 
 from ldpbayes.errors import ArgumentError, ConvergenceError, InfeasibleError
 from ldpbayes.fitting import fit
-from ldpbayes.posteriors.expansion import checked_expansion, proposal_of
-from ldpbayes.posteriors.surrogate import Surrogate
+from ldpbayes.methods.expansion import checked_expansion, proposal_of
+from ldpbayes.methods.surrogate import Surrogate
 from ldpbayes.road.methods import METHODS
 from ldpbayes.simulation import population
 from studies import evaluate

@@ -10,8 +10,8 @@ from scipy.special import gammaln
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.estimators.confidence import distribution_interval
 from ldpbayes.fitting import fit
-from ldpbayes.posteriors.conditioned_product import PowerFactors
-from ldpbayes.posteriors.expanded import ExpandedFactors, expand
+from ldpbayes.methods.conditioned_product import PowerFactors
+from ldpbayes.methods.expanded import ExpandedFactors, expand
 from ldpbayes.priors import as_prior
 from ldpbayes.priors.learnt import Learnt
 from ldpbayes.protocols.base import Binomials

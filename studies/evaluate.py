@@ -11,10 +11,10 @@ from ldpbayes.estimators.mle import MLE
 from ldpbayes.estimators.oracle import Oracle
 from ldpbayes.estimators.postprocess import norm_sub, project_to_simplex, truncate_and_renormalize
 from ldpbayes.fitting import fit
+from ldpbayes.methods.exact import Exact
+from ldpbayes.methods.expanded import weighted
+from ldpbayes.methods.frequency import frequency_moments
 from ldpbayes.planning import risk
-from ldpbayes.posteriors.exact import Exact
-from ldpbayes.posteriors.expanded import weighted
-from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.priors import as_prior
 from ldpbayes.protocols import make_protocol
 from ldpbayes.protocols.rappor import Rappor

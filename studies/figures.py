@@ -8,7 +8,7 @@ import numpy as np
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.estimators.mle import MLE
 from ldpbayes.estimators.oracle import Oracle
-from ldpbayes.posteriors.frequency import frequency_moments
+from ldpbayes.methods.frequency import frequency_moments
 from ldpbayes.priors import as_prior
 from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.simulation import population

@@ -7,7 +7,7 @@ import numpy as np
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.estimators.postprocess import ldp_recover, norm_sub
 from ldpbayes.likelihoods import DenseRows
-from ldpbayes.posteriors.exact import ExactMoments
+from ldpbayes.methods.exact import ExactMoments
 from ldpbayes.priors import Dirichlet, as_prior
 from ldpbayes.protocols.respondents import MaximalGain
 from ldpbayes.robust import contamination_hull

@@ -11,12 +11,12 @@ from ldpbayes.estimators.mle import MLE
 from ldpbayes.estimators.oracle import Oracle
 from ldpbayes.estimators.postprocess import norm_cut, norm_sub, power_law
 from ldpbayes.inference.ends import tails
-from ldpbayes.posteriors.base import Watch
-from ldpbayes.posteriors.exact import Exact
-from ldpbayes.posteriors.hmc import HMC
-from ldpbayes.posteriors.nodes import Placement
-from ldpbayes.posteriors.problem import Problem
-from ldpbayes.posteriors.servers import Floored
+from ldpbayes.methods.base import Watch
+from ldpbayes.methods.exact import Exact
+from ldpbayes.methods.hmc import HMC
+from ldpbayes.methods.nodes import Placement
+from ldpbayes.methods.problem import Problem
+from ldpbayes.methods.servers import Floored
 from ldpbayes.priors import as_prior
 from ldpbayes.simulation import population
 from studies import common, evaluate

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from ldpbayes.posteriors.conditioned_product import factors
-from ldpbayes.posteriors.conditioned_product.transform import period
+from ldpbayes.methods.conditioned_product import factors
+from ldpbayes.methods.conditioned_product.transform import period
 
 #: Nodes of a factor, and steps of the line of ω after which transforms that have not died out are given up.
 NODES, LINE = 96, 640

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from scipy.special import gammaln
 
-from ldpbayes.posteriors.conditioned_product import PowerFactors
+from ldpbayes.methods.conditioned_product import PowerFactors
 from studies.batches import batch
 from studies.tabulated import tabulate
 

@@ -12,10 +12,12 @@ from commands import run
 
 from ldpbayes import answers, fit, read, result, scan, show
 from ldpbayes.errors import DiagnosticWarning
-from ldpbayes.posteriors.base import Refusal
-from ldpbayes.posteriors.quadrature import Quadrature
+from ldpbayes.methods.base import Refusal
+from ldpbayes.methods.quadrature import Quadrature
 from ldpbayes.protocols import UnaryEncoding
 from ldpbayes.road.methods import METHODS
+
+pytestmark = pytest.mark.long
 
 SURVEY = """
 title = "Regions"

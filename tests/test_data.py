@@ -15,8 +15,8 @@ from ldpbayes.estimators.base import information_covariance
 from ldpbayes.estimators.mle import MLE
 from ldpbayes.estimators.oracle import Oracle
 from ldpbayes.likelihoods import DenseRows, StackedRows
-from ldpbayes.posteriors.exact import Exact
-from ldpbayes.posteriors.quadrature import Quadrature
+from ldpbayes.methods.exact import Exact
+from ldpbayes.methods.quadrature import Quadrature
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import designs
 from ldpbayes.simulation import population
@@ -215,6 +215,7 @@ def test_maximum_likelihood(read, name):
     assert estimate.distribution[1] == pytest.approx((yes / n - low) / (high - low), abs=1e-9)  # all are interior
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", [Exact, Quadrature])
 @pytest.mark.parametrize("name", ONE_CHANNEL)
 def test_flat_prior_posterior(read, name, method):

@@ -9,11 +9,11 @@ import pytest
 from ldpbayes import Cells, Collection, Tally, fit, select_method
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.inference.verdict import refused
+from ldpbayes.methods import conjugate
+from ldpbayes.methods.exact import Exact
+from ldpbayes.methods.pair_slice import PairSlice
+from ldpbayes.methods.surrogate import Surrogate
 from ldpbayes.pages import show
-from ldpbayes.posteriors import conjugate
-from ldpbayes.posteriors.exact import Exact
-from ldpbayes.posteriors.pair_slice import PairSlice
-from ldpbayes.posteriors.surrogate import Surrogate
 from ldpbayes.priors import as_prior, parse_prior
 from ldpbayes.priors.naming import default_prior
 from ldpbayes.protocols.grr import GRR

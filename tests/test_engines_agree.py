@@ -7,8 +7,8 @@ from cases import CASES
 from references.enumeration import enumerated
 
 from ldpbayes import Collection, Tally
-from ldpbayes.posteriors.completion import Completion
-from ldpbayes.posteriors.problem import Problem
+from ldpbayes.methods.completion import Completion
+from ldpbayes.methods.problem import Problem
 from ldpbayes.priors import Dirichlet
 from ldpbayes.road.methods import METHODS
 
@@ -18,7 +18,7 @@ SAMPLED = {
     "pair_slice": {"draws": 400},
     "nuts": {"draws": 1000, "tune": 500},
 }
-#: For priors that are not Dirichlet: compared with exact results in tests/posteriors, each under its own priors.
+#: For priors that are not Dirichlet: compared with exact results in tests/methods, each under its own priors.
 OTHER_PRIORS = {"weighted", "hmc"}
 TIGHT = 1e-8
 #: Monte Carlo errors allowed: of about 1,500 comparisons one is beyond 3.5 by chance, one in a thousand runs beyond 5.
@@ -70,6 +70,7 @@ def test_the_table_of_methods_is_complete():
     assert EXACT.keys() | SAMPLED.keys() | OTHER_PRIORS | {"surrogate"} == METHODS.keys()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", list(EXACT))
 def test_exact_methods_agree(truth, name):
     """Means, sds, interval ends and evidence to TIGHT, in posterior sd and in nats."""
@@ -88,21 +89,22 @@ def test_exact_methods_agree(truth, name):
     assert abs(float(found["log_evidence"] - reference["log_evidence"])) < TIGHT
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", [name for name in SAMPLED if name != "nuts"])
 def test_draws_agree_with_the_exact_moments(truth, name):
     _, collection, reference = truth
     check_draws(answered(METHODS[name](**SAMPLED[name]), collection, 1), reference)
 
 
-@pytest.mark.calibrate  # each costs a compilation; tests/posteriors/test_nuts.py has counts, tests/test_model.py densities
+@pytest.mark.calibrate  # each costs a compilation; tests/methods/test_nuts.py has counts, tests/test_model.py densities
 def test_nuts_agrees_with_the_exact_moments(truth):
     _, collection, reference = truth
     check_draws(answered(METHODS["nuts"](**SAMPLED["nuts"]), collection, 1), reference)
 
 
-@pytest.mark.calibrate  # tests/posteriors/test_surrogate.py compares weighted draws of the same size
+@pytest.mark.calibrate  # tests/methods/test_surrogate.py compares weighted draws of the same size
 @pytest.mark.parametrize("case", [case for case in INDIRECT if max(case.categories) > 2], ids=str)
-def test_mend_31_the_surrogate_agrees_with_the_exact_moments_of_every_protocol(case):
+def test_the_surrogate_agrees_with_the_exact_moments_of_every_protocol(case):
     """40 users over the most categories that the case has at epsilon 1, where no surrogate is rejected."""
     collection = collected(case, max(case.categories), 1.0, 40)
     reference = enumerated(collection, everybody(collection))

@@ -14,9 +14,11 @@ from test_browser import dashboard
 import ldpbayes as lb
 from ldpbayes import planning, plots
 from ldpbayes.errors import ArgumentError, DataError
-from ldpbayes.fitness.crosschecking import concluded
 from ldpbayes.pages import about, renderers, show, summary
 from ldpbayes.plots import base
+from ldpbayes.robust.crosschecking import concluded
+
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")

@@ -9,14 +9,14 @@ from scipy import stats
 
 from ldpbayes import Collection, Tally, fit, select_method
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError, RankDeficientWarning
-from ldpbayes.posteriors.base import Pace
-from ldpbayes.posteriors.pair_slice import PairSlice
+from ldpbayes.methods.base import Pace
+from ldpbayes.methods.pair_slice import PairSlice
 from ldpbayes.protocols import GRR, designs
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.result.facts import facts_of
 from ldpbayes.road.methods import METHODS
 
-#: Methods for priors that are not Dirichlet: their tests are in tests/posteriors.
+#: Methods for priors that are not Dirichlet: their tests are in tests/methods.
 OTHER_PRIORS = ("weighted", "hmc")
 
 

@@ -6,7 +6,7 @@ from conditioned import weighted
 
 from ldpbayes import Collection, Tally
 from ldpbayes.inference.importance import resample
-from ldpbayes.posteriors.frequency import Allocation, frequency_draws, frequency_draws_within, frequency_moments
+from ldpbayes.methods.frequency import Allocation, frequency_draws, frequency_draws_within, frequency_moments
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols.unary import UnaryEncoding
 
@@ -14,7 +14,7 @@ from ldpbayes.protocols.unary import UnaryEncoding
 @pytest.mark.parametrize("epsilon, kind", [(1.0, "moment-matched"), (12.0, "allocated")])
 def test_width_of_frequencies_at_a_large_n(epsilon, kind, monkeypatch):
     """Moments of F from sampled moments of P are used only where F is not much narrower than P."""
-    monkeypatch.setattr("ldpbayes.posteriors.frequency.ALLOCATION", Allocation(most=0.0))
+    monkeypatch.setattr("ldpbayes.methods.frequency.ALLOCATION", Allocation(most=0.0))
     rng, n = np.random.default_rng(1), 50_000
     protocol = UnaryEncoding.symmetric(8, epsilon)
     tally = Tally(protocol, *protocol.simulate(rng.multinomial(n, np.arange(1, 9) / 36), rng))

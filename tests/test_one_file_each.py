@@ -1,7 +1,8 @@
 """A protocol, a prior, a method, a reader and an output format are one file each: a copy of the package gets a toy of all.
 
-Nothing else in the copy changes. The tables of the tests (``tests/cases.py``, ``tests/priorcases.py``, the engines of
-``test_engines_agree.py``, ``test_sources.py``, ``test_pages.py``) each take one line for a real one, and fail without it.
+Nothing else in the copy changes. The tables of the tests (``cases.py`` and ``priorcases.py`` in tests/support, the engines
+of ``test_engines_agree.py``, ``test_sources.py``, ``test_pages.py``) each take one line for a real one, and fail without
+it.
 """
 
 import pathlib
@@ -67,21 +68,19 @@ from typing import ClassVar
 
 import numpy as np
 
-from ldpbayes.posteriors.base import AbstractPosterior, Outcome, Plan
+from ldpbayes.methods.base import AbstractPosterior, Outcome, Preparation
 
 
 @dataclass(frozen=True)
 class Toy(AbstractPosterior):
     """Sampling-importance-resampling from the prior."""
 
-    draws: int = 1000
-    chains: int = 4
     name: ClassVar[str] = "toy"
-    order: ClassVar[float] = 99
+    after: ClassVar[str] = "nuts"
     needs: ClassVar[tuple[str, ...]] = ("rows",)
 
     def prepare(self, problem):
-        return Plan("Draws from the prior, weighted.", 1.0, problem)
+        return Preparation("Draws from the prior, weighted.", 1.0, problem)
 
     def run(self, plan, rng, watch):
         problem = plan.state
@@ -182,7 +181,7 @@ def copy(tmp_path_factory):
     folder = tmp_path_factory.mktemp("copy")
     package = folder / "ldpbayes"
     shutil.copytree(ROOT / "ldpbayes", package, ignore=shutil.ignore_patterns("__pycache__"))
-    prior = (ROOT / "tests" / "priorcases.py").read_text()
+    prior = (ROOT / "tests" / "support" / "priorcases.py").read_text()
     start, stop = (
         prior.index("@dataclass(frozen=True)\nclass LogisticNormal"),
         prior.index("@dataclass(frozen=True, eq=False)"),
@@ -191,7 +190,7 @@ def copy(tmp_path_factory):
     files = {
         "protocols/toy.py": PROTOCOL,
         "priors/toy.py": f'"""A logistic-normal prior."""\n\n{header}{prior[start:stop].rstrip()}\n{PRIOR_NAMED}',
-        "posteriors/toy.py": ENGINE,
+        "methods/toy.py": ENGINE,
         "sources/toy.py": READER,
         "pages/renderers/toy.py": RENDERER,
     }

@@ -15,8 +15,8 @@ from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.estimators.mle import MLE
 from ldpbayes.estimators.postprocess import project_to_simplex, truncate_and_renormalize
 from ldpbayes.fitting import fit
-from ldpbayes.posteriors.conditioned_product import ConditionedProduct, PowerFactors
-from ldpbayes.posteriors.exact import Exact
+from ldpbayes.methods.conditioned_product import ConditionedProduct, PowerFactors
+from ldpbayes.methods.exact import Exact
 from ldpbayes.priors import as_prior
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.theory.bounds import exact_floor
@@ -27,6 +27,8 @@ from studies.evaluate import labels
 from studies.pooled import LISTED, FullStudy, load, pooled, prediction, read, run_full
 from studies.runner import run_study
 from studies.tabulated import tabulate
+
+pytestmark = pytest.mark.long
 
 STORED = pathlib.Path(__file__).parents[1] / "docs" / "studies"
 

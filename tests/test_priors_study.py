@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ldpbayes import Collection, Tally
-from ldpbayes.posteriors.exact import Exact
+from ldpbayes.methods.exact import Exact
 from ldpbayes.priors.naming import LEARNT_FROM
 from ldpbayes.protocols.grr import GRR
 from studies import common, floor, pooled, priors

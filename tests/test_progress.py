@@ -11,9 +11,9 @@ from conditioned import weighted
 from ldpbayes import Cells, Collection, Tally
 from ldpbayes.errors import ConvergenceError, DiagnosticWarning, LDPBayesWarning
 from ldpbayes.fitting import fit
-from ldpbayes.posteriors import nuts
-from ldpbayes.posteriors.base import Pace, Watch
-from ldpbayes.posteriors.constants import ALLOCATED_TOGETHER as TOGETHER
+from ldpbayes.methods import nuts
+from ldpbayes.methods.base import Pace, Watch
+from ldpbayes.methods.constants import ALLOCATED_TOGETHER as TOGETHER
 from ldpbayes.progress import track
 from ldpbayes.protocols import GRR
 from ldpbayes.protocols.unary import UnaryEncoding

@@ -7,12 +7,13 @@ from conditioned import weighted
 
 from ldpbayes import Collection, Tally
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.methods import NUTS
+from ldpbayes.methods import NUTS, nuts
 from ldpbayes.model import build_model
-from ldpbayes.posteriors import nuts
 from ldpbayes.protocols import GRR
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.pymc import observe
+
+pytestmark = pytest.mark.together("models")
 
 SIZE = 20  # one number of categories, so one compilation
 

@@ -9,7 +9,7 @@ from ldpbayes.association import questions as answers
 from ldpbayes.association.constants import NOTHING
 from ldpbayes.pages.page import Column, Kind, Note, Page, figure_of, stated
 from ldpbayes.pages.prose import as_sentences, sourced
-from ldpbayes.pages.tables import Rows, filled, interval_of, numbers_of, of_asked, percent
+from ldpbayes.pages.tables import TableRows, filled, interval_of, numbers_of, of_asked, percent
 from ldpbayes.result.facts import facts_of
 
 #: Conditional shares are printed for at most so many pairs: those with the largest Cramér's V.
@@ -116,7 +116,7 @@ def _margins_table(margins):
     """Return the table of the margins: of two levels the one that is asked for."""
     tables = []
     for name, margin in margins.items():
-        rows = Rows(margin, name)
+        rows = TableRows(margin, name)
         column, levels = rows.label(name, "level", "level")
         labels = [(Column("attribute", "attribute", "text"), [name] * len(levels)), (column, levels)]
         tables.append(filled("Margins", [*labels, *rows.summary(margin, heading="share", priority=(0, 1, 0))]))
@@ -132,7 +132,7 @@ def _joined(tables):
 def _conditional_table(tree, first, second, ci_prob):
     """Return the shares of the second attribute's levels given the first one's; of two levels that asked for."""
     shares = answers.conditional(tree, second, given=first, ci_prob=ci_prob)
-    rows = Rows(shares, first, second)
+    rows = TableRows(shares, first, second)
     mean, _, interval = rows.summary(shares, heading="share", spec=".3f")
     columns = [rows.label(first, key="given"), rows.label(second, key="level"), mean, interval]
     return of_asked(filled(f"Shares of {second} given {first}", columns), "level")

@@ -16,7 +16,7 @@ from ldpbayes.association.attributes import (
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.likelihoods import AdditiveRows
 from ldpbayes.protocols.base import MAX_CHANNEL_ENTRIES
-from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
+from ldpbayes.protocols.columns import Bytes, Integers, ListColumn, refuse
 from ldpbayes.protocols.formats import Numbers, parse_integers
 
 
@@ -49,7 +49,9 @@ class AbstractCollected(AbstractAttributes):
 
 @dataclass(frozen=True)
 class SampledAttribute(AbstractCollected):
-    """SMP: one of d attributes is drawn uniformly and reported at ε with its number, Q[(k, y), x] = Q^k[y, x_k] / d.
+    """One of several attributes, drawn by chance and named in the report (SMP).
+
+    One of d attributes is drawn uniformly and reported at ε with its number, Q[(k, y), x] = Q^k[y, x_k] / d.
 
     The whole record is protected at ε. Reports depend on the record through one attribute at a time, so that they identify
     the margins of the joint table and no association.
@@ -116,7 +118,7 @@ class SampledAttribute(AbstractCollected):
     def parse_reports(self, columns, categories):
         labels = self.labels_of(categories)
         column = columns[1]
-        if isinstance(column, (Bytes, Lists)):
+        if isinstance(column, (Bytes, ListColumn)):
             refuse(column, "a report of one sampled attribute is a text or a code")
         out = np.empty((len(columns[0]), 2), dtype=np.int64)
         out[:, 0] = parse_integers(columns[0], "attribute", len(self.sizes))

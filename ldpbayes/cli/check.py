@@ -6,7 +6,7 @@ from ldpbayes.cli import options
 from ldpbayes.errors import ArgumentError
 
 #: What fake reports could do.
-FAKE = options.Group(share=None, question=None, channel=None)
+FAKE = options.OptionGroup(share=None, question=None, channel=None)
 
 
 def command(
@@ -19,7 +19,7 @@ def command(
     fakes=False,
     *,
     fake=FAKE,
-    table: options.Table,
+    table: options.TableOptions,
     outputs: options.Shown,
 ):
     """Check whether the reports can have come from their design, without a prior and without sampling.

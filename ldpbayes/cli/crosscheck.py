@@ -13,7 +13,7 @@ def command(
     draws=1000,
     random_seed=None,
     *,
-    table: options.Table,
+    table: options.TableOptions,
     outputs: options.Shown,
 ):
     """Compare the exact posterior (where feasible), NUTS, MLE and oracle, and check that the channel fits the reports.
@@ -26,7 +26,7 @@ def command(
 
       ldpbayes crosscheck example:minarets --page crosscheck.html
     """
-    from ldpbayes.fitness.crosschecking import crosscheck
+    from ldpbayes.robust.crosschecking import crosscheck
 
     outputs.check()
     collection = options.read(file, by, **table.settings, **options.assigned(assignments, *options.SAMPLE))

@@ -15,7 +15,7 @@ KEYS = (
     *("noncompliance.", "noncompliance_prior", "deniers.", "deniers_prior"),
 )
 #: How the posterior is computed.
-POSTERIOR = options.Group(prior="default", method="auto", exclude=None, ci_prob=0.95, draws=None, random_seed=None)
+POSTERIOR = options.OptionGroup(prior="default", method="auto", exclude=None, ci_prob=0.95, draws=None, random_seed=None)
 
 
 def command(
@@ -24,7 +24,7 @@ def command(
     assignments=None,
     *,
     posterior=POSTERIOR,
-    table: options.Table,
+    table: options.TableOptions,
     outputs: options.Outputs,
 ):
     """Infer the distribution P and the users' own frequencies F from a collection.
@@ -86,7 +86,7 @@ def _population(stated):
 def _doubted(collection, belief, doubts):
     """Return (collection, prior) with those who deny or ignore the device, and print what the design says of their share."""
     from ldpbayes.collections.noncompliance import deniers_stated
-    from ldpbayes.posteriors.problem import scaled
+    from ldpbayes.methods.problem import scaled
     from ldpbayes.priors import DEFAULT, Compliance, Denial
 
     if doubts["noncompliance"]:

@@ -148,7 +148,9 @@ PANELS: dict[str, dict[str, tuple]] = {
             float | None, "Prior sd of the coefficients: log odds for one sd of the column; 2.5 by default."
         ),
         "method": _option(
-            str, "[bold]auto[/bold] picks a posterior method and explains its choice (--explain lists them); or its name."
+            str,
+            "[bold]auto[/bold] picks a posterior method and explains its choice; or exact, quadrature, surrogate, "
+            "pair_slice, weighted, hmc, nuts.",
         ),
         "method of-regress": _option(str, "auto, weighted, hmc, nuts, or mle for maximum likelihood."),
         "method of-private-groups": _option(str, "auto, smooth, rounding or recipe."),
@@ -165,7 +167,10 @@ PANELS: dict[str, dict[str, tuple]] = {
             min=1,
         ),
         "separator": _option(str, "What separates the levels in the labels of the cells."),
+        "family": _option(_TEXT, "Of the outcome, where a private answer is a predictor: normal, bernoulli or poisson."),
+        "private": _option(_TEXT, "The formula of that private answer; by default it has the same covariates."),
         "reference": _option(_TEXT, "The category that coefficients are log odds against; the first by default."),
+        "link": _option(str, "Of two categories: logit, probit, cloglog or cauchit."),
         "missing": _option(str, "Rows without a covariate or a report: refuse or drop."),
         "quantiles": _option(str, "Levels of the quantiles."),
         "target": _option(str, "distribution: the population; frequency: these very records."),
@@ -282,20 +287,20 @@ PANELS: dict[str, dict[str, tuple]] = {
 _OPTIONS = {name: (panel, *entry) for panel, options in PANELS.items() for name, entry in options.items()}
 
 
-class Group(dict):
+class OptionGroup(dict):
     """Options that a command passes on together, with their defaults: the arguments of a function of the package."""
 
 
 def spread(command: Callable, name: str) -> Callable:
-    """Return a command for typer: its arguments, and those of a Group or a dataclass, are the options that they name."""
+    """Return a command for typer: its arguments, and the fields of option groups and dataclasses, are options."""
     groups: dict[str, Any] = {}
     defaults: dict[str, Any] = {}
     for key, parameter in inspect.signature(command).parameters.items():
         if dataclasses.is_dataclass(parameter.annotation):
             fields = {field.name: field.default for field in dataclasses.fields(parameter.annotation) if field.init}
             groups[key] = parameter.annotation, fields
-        elif isinstance(parameter.default, Group):
-            groups[key] = Group, parameter.default
+        elif isinstance(parameter.default, OptionGroup):
+            groups[key] = OptionGroup, parameter.default
         defaults |= groups[key][1] if key in groups else {key: parameter.default}
     panels = collections.Counter(_of(option, name)[0] for option in defaults)
     parameters = [_declared(option, name, default, panels) for option, default in defaults.items()]
@@ -406,7 +411,7 @@ class Outputs(Shown):
 
 
 @dataclasses.dataclass(frozen=True)
-class Reports:
+class ReportOptions:
     """How the reports of a table were made."""
 
     protocol: Any = None
@@ -460,7 +465,7 @@ class Reports:
 
 
 @dataclasses.dataclass(frozen=True)
-class Levelled(Reports):
+class Levelled(ReportOptions):
     """How the reports of a table were made, where a column may say at which ε."""
 
     epsilon_column: Any = None
@@ -478,7 +483,7 @@ class Levelled(Reports):
 
 
 @dataclasses.dataclass(frozen=True)
-class Table(Levelled):
+class TableOptions(Levelled):
     """How the reports of a table were made that does not state it itself, and what becomes of rows that hold none."""
 
     count: Any = None

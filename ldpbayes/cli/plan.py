@@ -10,11 +10,11 @@ POINTS = 25
 #: Protocols of a plotted plan: the best ones.
 DRAWN = 2
 #: What else is asked of every plan.
-QUESTIONS = options.Group(groups=None, delta=None, power=None, fakes=None)
+QUESTIONS = options.OptionGroup(groups=None, delta=None, power=None, fakes=None)
 
 
 #: Of which three determine the fourth.
-FOUR = options.Group(n_categories=None, epsilon=None, n=None, error=None)
+FOUR = options.OptionGroup(n_categories=None, epsilon=None, n=None, error=None)
 
 
 def command(

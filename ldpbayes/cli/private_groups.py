@@ -8,7 +8,7 @@ from ldpbayes.errors import ArgumentError, DataError, shown
 
 
 @dataclasses.dataclass(frozen=True)
-class Reports(options.Reports):
+class StatedReportOptions(options.ReportOptions):
     """How the reports of a table were made, where each may state it."""
 
     rate_column: str | None = None
@@ -41,7 +41,7 @@ class Reports(options.Reports):
 
 
 #: What is computed, and how.
-ANSWER = options.Group(
+ANSWER = options.OptionGroup(
     quantiles=".5,.75,.95", target="distribution", method="auto", bins=None, ci_prob=0.95, draws=500, random_seed=None
 )
 
@@ -56,7 +56,7 @@ def command(
     plot=None,
     *,
     answer=ANSWER,
-    reports: Reports,
+    reports: StatedReportOptions,
     outputs: options.Shown,
 ):
     """Compare an open value, such as a duration, between groups that are known through privatized reports only.

@@ -5,7 +5,7 @@ from ldpbayes.cli import options, printing
 from ldpbayes.errors import ArgumentError, shown
 
 #: How the files are read.
-READING = options.Group(
+READING = options.OptionGroup(
     sample=None,
     keep=None,
     random_seed=0,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 
-class Batch(NamedTuple):
+class ScaledEffects(NamedTuple):
     """Effects that are multiplied by one learnt scale.
 
     Attributes
@@ -25,6 +25,12 @@ class Batch(NamedTuple):
     scale: float
     power: int
 
+    def moved(self, start: int) -> "ScaledEffects":
+        """Return the same of unknowns that stand after others."""
+        span = self.span
+        span = slice(span.start + start, span.stop + start, span.step) if isinstance(span, slice) else span + start
+        return self._replace(place=self.place + start, span=span)
+
 
 @dataclass(frozen=True, eq=False)
 class Bend:
@@ -41,7 +47,7 @@ class Bend:
 
     Attributes
     ----------
-    batches : sequence of Batch
+    batches : sequence of ScaledEffects
     at : (u,) array
         Unknowns: log σ̂, and the means of the effects w at σ̂.
     precision : (u,) array
@@ -55,7 +61,7 @@ class Bend:
     Hoffman 2020, ICML, on their choice by the posterior.
     """
 
-    batches: Sequence[Batch]
+    batches: Sequence[ScaledEffects]
     at: np.ndarray
     precision: np.ndarray
     normality: float = 1.0

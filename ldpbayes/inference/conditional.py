@@ -22,7 +22,7 @@ from ldpbayes.inference.structure import curvature, positive
 
 
 @dataclass(frozen=True)
-class Places:
+class QuadraticPlaces:
     """Where quadratics of the log-likelihood are taken, beside the middle, in units of the posterior.
 
     Attributes
@@ -40,7 +40,7 @@ class Places:
     least: float = 0.1
 
 
-PLACES = Places()
+PLACES = QuadraticPlaces()
 
 
 class Conditional:
@@ -52,10 +52,10 @@ class Conditional:
         With the prior, and ``flat``.
     start : (u,) array, optional
         Where the middle of the posterior is looked for first.
-    quadratics : Places
+    quadratics : QuadraticPlaces
     """
 
-    def __init__(self, target: Any, start: np.ndarray | None = None, quadratics: Places = PLACES):
+    def __init__(self, target: Any, start: np.ndarray | None = None, quadratics: QuadraticPlaces = PLACES):
         self.likelihood, scales = replace(target, flat=True), [batch.place for batch in target.batches]
         # What comes last moves all others with it, so that tails of what is no effect lie along an axis.
         self.rest = np.setdiff1d(target.rest, target.prior.pivots)[::-1]

@@ -1,9 +1,10 @@
 """Weights of draws from a stand-in: Pareto-smoothed, judged, and resampled."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -14,7 +15,7 @@ from ldpbayes.inference.verdict import LIMITS, Limits, Verdict
 
 
 @dataclass(frozen=True, eq=False)
-class Weighted:
+class WeightedDraws:
     """Draws of a stand-in with weights that make them draws of the posterior.
 
     Attributes
@@ -168,8 +169,8 @@ def squares_of(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return out
 
 
-def weigh(values: np.ndarray, log_ratio: np.ndarray) -> Weighted:
-    """Return Weighted from the log-ratios of posterior (unnormalized) to stand-in.
+def weigh(values: np.ndarray, log_ratio: np.ndarray) -> WeightedDraws:
+    """Return WeightedDraws from the log-ratios of posterior (unnormalized) to stand-in.
 
     Parameters
     ----------
@@ -187,7 +188,7 @@ def weigh(values: np.ndarray, log_ratio: np.ndarray) -> Weighted:
     moved = np.divide(np.abs(mean - plain), sd, out=np.full(sd.size, math.inf), where=sd > 0)
     log_evidence = logsumexp(log_ratio) - math.log(size)
     relative = np.exp(log_ratio - log_evidence)
-    return Weighted(
+    return WeightedDraws(
         values,
         smoothed,
         k_hat,
@@ -223,13 +224,13 @@ def moments(values: np.ndarray, weight: np.ndarray, kept: int | None = None) -> 
     return {"mean": mean, "sd": np.sqrt(variance), "mcse": np.sqrt(error), "ess_bulk": worth, "ess_tail": worth}
 
 
-def enough(make: Callable[[int], Weighted], size: int, most: int) -> tuple[Weighted, Verdict]:
+def enough(make: Callable[[int], WeightedDraws], size: int, most: int) -> tuple[WeightedDraws, Verdict]:
     """Return weighted draws of which so many are kept, and the verdict: made again with more where these would do.
 
     Parameters
     ----------
     make : callable
-        Number of draws → Weighted.
+        Number of draws → WeightedDraws.
     size : int
         Draws that are kept, and weighted at first.
     most : int
@@ -248,3 +249,33 @@ def resample(weight: np.ndarray, rng: np.random.Generator, size: int | None = No
     size = weight.size if size is None else size
     positions = (rng.random() + np.arange(size)) / size
     return np.minimum(np.searchsorted(np.cumsum(weight), positions), weight.size - 1)
+
+
+def left_out_of_counts(posterior: Any, values: np.ndarray, counts: np.ndarray, coords: Mapping[str, Any]) -> Any:
+    """Return the ELPDData of ``arviz.loo`` for observations of which many are alike, from one of each kind.
+
+    Parameters
+    ----------
+    posterior : Dataset
+        The draws, whose effective number ``arviz.loo`` asks.
+    values : (S, m) array
+        Log-likelihood of each kind of observation, in the order of the chains.
+    counts : (m,) int array
+        How many observations are of each kind.
+    coords : mapping
+        Labels of the dim ``report``, of the observations in turn.
+    """
+    import xarray as xr
+    from arviz_stats import loo
+
+    shape = posterior.sizes["chain"], posterior.sizes["draw"], -1
+    kinds = xr.Dataset({"reports": (("chain", "draw", "report"), values.reshape(shape))})
+    found = loo(xr.DataTree.from_dict({"posterior": posterior, "log_likelihood": kinds}), pointwise=True)
+    elpd, total = found.elpd_i.values, int(counts.sum())
+    found.elpd, found.n_data_points, found.log_weights = float(counts @ elpd), total, None
+    found.se = math.sqrt(total * (counts @ (elpd - found.elpd / total) ** 2) / max(total - 1, 1))
+    found.p = float(counts @ (logsumexp(values, axis=0) - math.log(len(values)))) - found.elpd
+    each = np.repeat(np.arange(counts.size), counts)
+    for name in ("elpd_i", "pareto_k"):
+        setattr(found, name, vars(found)[name].isel(report=each).assign_coords(coords))
+    return found

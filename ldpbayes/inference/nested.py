@@ -31,7 +31,7 @@ from ldpbayes.errors import ConvergenceError
 from ldpbayes.inference.constants import PARTICLES_TOGETHER, VISITED
 from ldpbayes.inference.handover import Handover, hand_over, in_order
 from ldpbayes.inference.hmc import rotated
-from ldpbayes.inference.importance import Weighted, resample, weigh
+from ldpbayes.inference.importance import WeightedDraws, resample, weigh
 from ldpbayes.inference.newton import Steps, climb
 from ldpbayes.inference.proposals import StudentT
 from ldpbayes.inference.structure import Factor, positive
@@ -297,7 +297,7 @@ class Cores:
                 node.append(np.full(log_weight.size, i))
         return Drawn(np.concatenate(node), np.concatenate(g), np.concatenate(log_ratio))
 
-    def weighed(self, c: int, drawn: Drawn, evidences: Sequence[np.ndarray]) -> Weighted:
+    def weighed(self, c: int, drawn: Drawn, evidences: Sequence[np.ndarray]) -> WeightedDraws:
         """Return the weights of the draws of family c over all nodes, given what is known of the others' evidences."""
         log_others = self.log_prior + sum(evidence for k, evidence in enumerate(evidences) if k != c)
         sizes = np.bincount(drawn.node, minlength=len(self.at))
@@ -315,7 +315,7 @@ class Nested:
         Equally likely draws, by family: in one draw all have one node.
     at : (S, hyperparameters) array
         Values at the node of each draw.
-    drawn, weights : tuples of Drawn and Weighted
+    drawn, weights : tuples of Drawn and WeightedDraws
         By family: what the draws were taken from.
     outcome : Handover
         Its name is one of WAYS, its answer the Verdict on the weights of all families.
@@ -324,7 +324,7 @@ class Nested:
     g: tuple[np.ndarray, ...]
     at: np.ndarray
     drawn: tuple[Drawn, ...]
-    weights: tuple[Weighted, ...]
+    weights: tuple[WeightedDraws, ...]
     outcome: Handover
 
     @property

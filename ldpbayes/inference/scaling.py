@@ -20,7 +20,7 @@ VERDICTS = ("reports", "prior", "conflict")
 
 
 @dataclass(frozen=True)
-class Sensitivity:
+class PowerScaling:
     """From where on a posterior hangs on its prior.
 
     Attributes
@@ -43,7 +43,7 @@ class Sensitivity:
     floor: float = 0.002
 
 
-SENSITIVITY = Sensitivity()
+SENSITIVITY = PowerScaling()
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.inference import hmc
-from ldpbayes.inference.bending import Batch
+from ldpbayes.inference.bending import ScaledEffects
 from ldpbayes.inference.modes import PriorDraws
 from ldpbayes.inference.structure import CURVATURES, Arrow, curvature
 
@@ -106,7 +106,7 @@ class Target:
 
     # ---- effects and their scales --------------------------------------------------------------------------------------
     @property
-    def batches(self) -> list[Batch]:
+    def batches(self) -> list[ScaledEffects]:
         """The effects of each learnt scale."""
         return self.prior.varying
 

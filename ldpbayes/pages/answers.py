@@ -7,12 +7,12 @@ import numpy as np
 from ldpbayes import rooms
 from ldpbayes.pages.page import Column, Kind, Note, Page
 from ldpbayes.pages.prose import sourced
-from ldpbayes.pages.tables import Rows, decimals, filled, interval_of, odds_spec, of_asked
+from ldpbayes.pages.tables import TableRows, decimals, filled, interval_of, odds_spec, of_asked
 
 #: What it takes to compute an answer again: attributes by heading.
-AGAIN = {"Question": "asked", "Random seed": "random_seed", "Settings": "settings"}
+AGAIN = {"Question": "asked", "Random seed": "random_seed"}
 #: What the page says elsewhere than in a note.
-_SAID = {"ci_prob", "question", "sentence", "source", "n_reports", *AGAIN.values()}
+_SAID = {"call", "ci_prob", "question", "sentence", "source", "n_reports", *AGAIN.values()}
 #: What says how well the other numbers are known.
 ERRORS = ("mcse", "lower_error", "upper_error", "probability_mcse", "pseudo")
 
@@ -55,7 +55,7 @@ def _sentence(result, title, table):
 
 def _table(result, title):
     """Return the table of an answer: of two shares, one of which follows from the other, the one that is asked for."""
-    rows = Rows(result, *result.sizes)
+    rows = TableRows(result, *result.sizes)
     keys = [name for name in result.coords if result[name].dims]
     columns = [_key(rows, str(name), result[name]) for name in keys]
     spec = _spec(result)

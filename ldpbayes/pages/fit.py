@@ -15,7 +15,7 @@ from ldpbayes.inference.ends import level_of_largest
 from ldpbayes.pages.page import DRAWN, TOP, Column, Kind, Note, Page, Table, figure_of, stated
 from ldpbayes.pages.prose import as_sentences
 from ldpbayes.pages.summary import summary_of_fit
-from ldpbayes.pages.tables import Rows, decimals, filled, numbers_of, of_asked, percent
+from ldpbayes.pages.tables import TableRows, decimals, filled, numbers_of, of_asked, percent
 from ldpbayes.plots.base import NAMES, asked, largest, title_of
 from ldpbayes.plots.groups import drawn, spaced, words_of
 from ldpbayes.result.facts import facts_of
@@ -94,7 +94,9 @@ def _category_table(tree, title, top):
     most = len(shown[-1]) if yes is None else total
     if most < total:
         phrases = [f"the {most} largest of {total:,} categories{' of each cell' if cells == count > 1 else ''}"]
-    rows = Rows(data, "cell", "category", at=np.concatenate([c * total + np.asarray(row) for c, row in enumerate(shown)]))
+    rows = TableRows(
+        data, "cell", "category", at=np.concatenate([c * total + np.asarray(row) for c, row in enumerate(shown)])
+    )
     columns = [*_key_columns(rows), rows.label("category")]
     for target in _targets(tree):
         columns += _target_columns(tree, rows, target, spec, most)
@@ -168,7 +170,7 @@ def _targets(tree):
 def _derived_table(tree, top):
     data = tree["summary"].to_dataset()
     spec, n = f".{decimals(data['derived_sd'].values)}f", data.sizes["quantity"]
-    rows = Rows(data, "cell", "quantity")
+    rows = TableRows(data, "cell", "quantity")
     columns = [*_key_columns(rows), rows.label("quantity")]
     columns += rows.summary(data, prefix="derived_", spec=spec, priority=(0, 5, 0))
     estimated = "estimate" in tree.children and "derived" in tree["estimate"]
@@ -197,7 +199,7 @@ def _by(summary):
 def _unknown_table(tree, name, top):
     """Return the table of an array of unknowns of the prior, such as the effects of groups; of two categories of one."""
     data, dims = tree["summary"].to_dataset(), tree["posterior"][name].dims[2:]
-    rows, columns = Rows(data, *dims), []
+    rows, columns = TableRows(data, *dims), []
     for dim in map(str, dims):
         columns += _key_columns(rows) if dim == "cell" else [rows.label(dim, key=f"label_{dim}" if dim in _TAKEN else dim)]
     columns += rows.summary(data, prefix=f"{name}_", priority=(0, 1, 0))
@@ -210,7 +212,7 @@ def _parameter_table(tree, top):
     """Return the table of what a prior learns, such as its concentration or the scale of its steps."""
     data = tree["summary"].to_dataset()
     each, n = "cell" in data["parameter_mean"].dims, data.sizes["parameter"]
-    rows = Rows(data, *(["cell"] if each else []), "parameter")
+    rows = TableRows(data, *(["cell"] if each else []), "parameter")
     columns = [*(_key_columns(rows) if each else ()), rows.label("parameter")]
     columns += rows.summary(data, prefix="parameter_", spec=".4g")
     columns += rows.diagnostics(data, "parameter_", (1, 2))
@@ -259,7 +261,7 @@ def notes_of(tree):
         attrs,
         (Kind.DIAGNOSTIC if attrs["converged"] else Kind.WARNING, "outcome"),
         (Kind.WARNING, "left_out", "identifiability", "caveat"),
-        (Kind.DATA, "dropped", "device", "pseudo", "clusters", "spent", "noncompliance", "deniers"),
+        (Kind.DATA, "dropped", "device", "pseudo", "clusters", "spent", "noncompliance", "deniers", "uncertain_device"),
         (Kind.VERDICT, "compliance", "honesty"),
         (Kind.WORTH, "worth"),
         (Kind.WARNING, "decides"),

@@ -75,7 +75,7 @@ def numbers_of(data: Any, at: Mapping[str, Any], prefix: str = "") -> dict[str, 
     return {key: data[f"{prefix}{key}"].sel(at).values for key in keys if f"{prefix}{key}" in data.data_vars}
 
 
-class Rows:
+class TableRows:
     """The rows of a table over some dimensions of a data set, the last of which changes fastest.
 
     Parameters

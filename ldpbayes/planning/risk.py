@@ -6,8 +6,8 @@ import numpy as np
 from scipy.linalg import helmert
 
 from ldpbayes import checks
+from ldpbayes.methods.frequency import frequency_moments
 from ldpbayes.planning.constants import MAX_REPORTS
-from ldpbayes.posteriors.frequency import frequency_moments
 from ldpbayes.theory import base, information
 from ldpbayes.theory.base import Value
 

@@ -16,7 +16,7 @@ from scipy.special import gammaln, log_ndtr, ndtr
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, shown
-from ldpbayes.inference.bending import Batch
+from ldpbayes.inference.bending import ScaledEffects
 from ldpbayes.priors.mixing import Mixing
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ class AbstractPrior(abc.ABC):
         return self.pullback(z, slope / np.maximum(self.to_simplex(z), 1e-300))
 
     @property
-    def varying(self) -> list[Batch]:
+    def varying(self) -> list[ScaledEffects]:
         """The effects that are multiplied by learnt scales, whose logs are among the unknowns before them."""
         return []
 
@@ -461,7 +461,7 @@ class ExponentialLaw(NormalLaw):
 
     def of(self, z, xp=np):
         if xp is np:
-            return -log_ndtr(-z)
+            return -log_ndtr(-np.maximum(z, -37.0))  # above 0: steps are divided by their sum
         from pymc.distributions.dist_math import normal_lccdf
 
         return -normal_lccdf(0.0, 1.0, z)
@@ -582,14 +582,15 @@ class AbstractSoftmax(AbstractPrior):
         return {}
 
     @cached_property
-    def varying(self) -> list[Batch]:  # type: ignore[override]  # cached
+    def varying(self) -> list[ScaledEffects]:  # type: ignore[override]  # cached
         batches = []
         for scale, effects in self.multiplied().items():
             law: Any = self.blocks()[scale][0]  # of scales
             first, span = self.spans[scale].start, self.spans[effects]
             many = self.spans[scale].stop - first
             batches += [
-                Batch(first + k, slice(span.start + k, span.stop, many), float(law.unit), law.power) for k in range(many)
+                ScaledEffects(first + k, slice(span.start + k, span.stop, many), float(law.unit), law.power)
+                for k in range(many)
             ]
         return batches
 

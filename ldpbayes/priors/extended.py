@@ -12,7 +12,7 @@ from scipy.special import betaincinv, ndtr
 
 from ldpbayes.collections.noncompliance import compliers_only
 from ldpbayes.errors import CellsError
-from ldpbayes.inference.bending import Batch
+from ldpbayes.inference.bending import ScaledEffects
 from ldpbayes.priors.base import AbstractPrior, NormalLaw, QuantileLaw
 from ldpbayes.priors.compliance import Compliance, Denial, over_cells
 from ldpbayes.priors.constants import FAR, POINTS
@@ -209,6 +209,6 @@ class Extended(AbstractPrior):
         return None if values is None else (int(self.places[0][values[0]]), *values[1:])
 
     @cached_property
-    def varying(self) -> list[Batch]:  # type: ignore[override]  # cached
+    def varying(self) -> list[ScaledEffects]:  # type: ignore[override]  # cached
         of = self.places[0]
         return [batch._replace(place=int(of[batch.place]), span=of[batch.span]) for batch in self.answers.varying]

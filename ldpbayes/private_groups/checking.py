@@ -13,7 +13,7 @@ MORE = 1.0
 
 
 @dataclass(frozen=True, eq=False)
-class Check:
+class ShareCheck:
     """How far an answer's shares are from those that the reports alone give, for each cell and group.
 
     Attributes
@@ -44,7 +44,7 @@ class Check:
 
 def check_shares(
     shares: Sequence[np.ndarray], mean: np.ndarray, variance: np.ndarray, identified: bool = True, smooth: bool = True
-) -> Check:
+) -> ShareCheck:
     """Return the check of the shares of all cells.
 
     What the reports alone say of the shares needs no model of the value. Where the smooth model holds and is hardly more
@@ -71,4 +71,4 @@ def check_shares(
     apart = np.where(np.abs(apart) < 1e-9, 0.0, apart / np.sqrt(posterior))
     z = ndtri(1 - 0.005 / apart.size)
     gap = np.clip(ratio - 1 if smooth else 1 - ratio, 0.0, MORE)
-    return Check(apart, np.sqrt(MOST**2 + z**2 * gap), identified)
+    return ShareCheck(apart, np.sqrt(MOST**2 + z**2 * gap), identified)

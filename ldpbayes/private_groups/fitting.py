@@ -14,9 +14,10 @@ from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.nested import Cores
 from ldpbayes.inference.scaling import Scaled
 from ldpbayes.inference.verdict import ACCEPTED
-from ldpbayes.posteriors.base import seed
+from ldpbayes.methods.base import seed
+from ldpbayes.presenting import recorded
 from ldpbayes.private_groups.binning import Bins, default_bins, normal_score_bins
-from ldpbayes.private_groups.checking import Check, check_shares
+from ldpbayes.private_groups.checking import ShareCheck, check_shares
 from ldpbayes.private_groups.measure import Atoms, Measure
 from ldpbayes.private_groups.recipe import bootstrap, weighed
 from ldpbayes.private_groups.records import Records, read_records
@@ -25,7 +26,7 @@ from ldpbayes.private_groups.rounding import Classes, rounding_classes
 from ldpbayes.private_groups.smoothing import Curve, Curves, Exchange, Walk, approximated, draw_curves
 from ldpbayes.private_groups.storing import TARGETS
 from ldpbayes.private_groups.tails import hangs_on
-from ldpbayes.result.beside import cells_left_out
+from ldpbayes.result.fits import cells_left_out
 from ldpbayes.sources.records import Entries
 
 #: Ways to the answer; "auto" begins with the first and hands over where its check fails.
@@ -42,6 +43,7 @@ FEWEST_DRAWS, MOST_DRAWS = 100, 1_000_000
 MAX_NUMBERS, MAX_HELD = 60_000_000, 250_000_000
 
 
+@recorded
 def by_private_group(
     data: Any,
     value: str,
@@ -160,10 +162,10 @@ def by_private_group(
         bins = checks.integer(bins, "bins", minimum=3)
     columns: dict[str, Any] = {"epsilon": epsilon_column, "rate": rate_column, "by": by, "weights": weights}
     records = read_records(data, value, report, protocol, categories=categories, **columns)
-    return analyse(records, Asked(value, target, method, bins, draws * chains, levels, ci_prob, random_seed))
+    return analyse(records, Arguments(value, target, method, bins, draws * chains, levels, ci_prob, random_seed))
 
 
-class Asked(NamedTuple):
+class Arguments(NamedTuple):
     """What is asked of Records: parameters of ``by_private_group``, which are checked; draws of all chains together."""
 
     value: str = "value"
@@ -176,7 +178,7 @@ class Asked(NamedTuple):
     random_seed: int = 0
 
 
-def analyse(records: Records, asked: Asked) -> PrivateGroups:
+def analyse(records: Records, asked: Arguments) -> PrivateGroups:
     """Return the answers for Records, of all cells but those whose answer fails."""
     _refuse(records, asked)
     refused: dict[str, str] = {}
@@ -197,7 +199,7 @@ def analyse(records: Records, asked: Asked) -> PrivateGroups:
     return result
 
 
-def _answered(records: Records, asked: Asked) -> tuple[PrivateGroups, dict[int, str]]:
+def _answered(records: Records, asked: Arguments) -> tuple[PrivateGroups, dict[int, str]]:
     """Return the answers of all cells, and why they may not be used in those cells that fail."""
     rng = np.random.default_rng(asked.random_seed)
     places = [np.flatnonzero(records.cell == c) for c in range(len(records.cells))]
@@ -228,6 +230,7 @@ def _answered(records: Records, asked: Asked) -> tuple[PrivateGroups, dict[int, 
         ci_prob=asked.ci_prob,
         random_seed=asked.random_seed,
         n_records=records.n,
+        design=records.design,
         n_bins=tuple(len(measure.atoms.mean) for measure in fit.measures),
         check=fit.check,
         hanging=tuple(hangs_on(records.value[at], records.weight[at]) if hangs else 0 for at in places),
@@ -245,7 +248,7 @@ def _answered(records: Records, asked: Asked) -> tuple[PrivateGroups, dict[int, 
 
 def _failure(result: PrivateGroups, c: int, unsound: Collection[int]) -> str:
     """Return why the answer in one cell may not be used; empty where it may."""
-    check = Check(result.check.discrepancy[[c]], result.check.allowed[[c]])
+    check = ShareCheck(result.check.discrepancy[[c]], result.check.allowed[[c]])
     if not check.good:
         apart, allowed = check.worst
         return (
@@ -290,7 +293,7 @@ def _unbounded(result: PrivateGroups) -> list[str]:
     ]
 
 
-def _refuse(records: Records, asked: Asked) -> None:
+def _refuse(records: Records, asked: Arguments) -> None:
     """Raise the error of records that have nothing to compare, or that the method or the bins do not fit."""
     name, method, bins = asked.value, asked.method, asked.bins
     if records.levels is None and records.value.min() == records.value.max():
@@ -316,7 +319,7 @@ class _Fit(NamedTuple):
     """
 
     measures: list[Measure]
-    check: Check
+    check: ShareCheck
     accepted: bool
     said: str
     curves: Curves | None
@@ -343,7 +346,7 @@ class _Problem:
 
     records: Records
     held: list[np.ndarray]
-    asked: Asked
+    asked: Arguments
     rng: np.random.Generator
 
     def divisions(self) -> tuple[dict[str, _Division], list[str]]:

@@ -10,7 +10,7 @@ from ldpbayes import plots
 from ldpbayes.errors import listed
 from ldpbayes.pages.page import TOP, Column, Figure, Kind, Note, Page, Table
 from ldpbayes.pages.summary import shares
-from ldpbayes.pages.tables import Rows, filled, interval_of, percent
+from ldpbayes.pages.tables import TableRows, filled, interval_of, percent
 from ldpbayes.plots.base import asked
 from ldpbayes.private_groups import PrivateGroups
 from ldpbayes.private_groups.figures import largest_cells, quantity_name
@@ -59,7 +59,7 @@ def of_groups(
 def long_rows(result: PrivateGroups) -> list[dict]:
     """Return every answer as a row: cell, group, quantity, versus, mean, sd, lower, upper, mcse, probability, recipe.
 
-    Rows of quantities have no ``versus``; those of differences name the group that is compared with, and have the
+    TableRows of quantities have no ``versus``; those of differences name the group that is compared with, and have the
     probability that the difference is above zero.
 
     Parameters
@@ -68,7 +68,7 @@ def long_rows(result: PrivateGroups) -> list[dict]:
     """
     lines = []
     for table, versus in ((result.summary(), ""), (result.differences(), result.groups[0])):
-        rows = Rows(table, "cell", "group", "quantity")
+        rows = TableRows(table, "cell", "group", "quantity")
         keys = ("mean", "sd", "lower", "upper", "mcse", *(["probability"] if versus else []))
         numbers = zip(*(rows.numbers(table[key]) for key in keys), strict=True)
         labels = zip(rows.label("group")[1], rows.label("quantity")[1], strict=True)
@@ -136,7 +136,7 @@ def _table(result, title, answer, key, heading, top):
 
     def table(cells, note, whole):
         chosen = answer.isel(cell=cells) if result.by else answer
-        rows = Rows(chosen, "cell", "group", "quantity")
+        rows = TableRows(chosen, "cell", "group", "quantity")
         labels = [rows.label(name, by) for name, by in zip(result.columns, result.by, strict=True)] + [rows.label("group")]
         (mean, values), sd, interval = rows.summary(chosen, key=key, heading=heading, spec=spec, priority=(0, 2, 0))
         if not of_shares:
@@ -241,7 +241,9 @@ def _summary(result, unit):
                 f"difference being {mean:{spec}}{suffix} ({level} {low:{spec}} to {high:{spec}})"
             )
     clauses += [f"the share of {group} is {text}" for group, text in zip(named, texts, strict=True)]
-    return _capital(f"{where}{'; '.join(clauses)}.")
+    through = f" through {result.design}" if result.design else ""
+    source = f"from {result.n_records:,} records{through}, by the method {result.method}"
+    return _capital(f"{where}{'; '.join(clauses)}; {source}.")
 
 
 def _capital(text):

@@ -13,7 +13,7 @@ from ldpbayes.answer import Answer
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.inference.ends import ends_of_equal_draws, tails
 from ldpbayes.presenting import AbstractResult
-from ldpbayes.private_groups.checking import Check
+from ldpbayes.private_groups.checking import ShareCheck
 from ldpbayes.private_groups.measure import Measure
 from ldpbayes.private_groups.storing import fields_of, to_tree
 
@@ -60,7 +60,7 @@ class PrivateGroups(AbstractResult):
         Why the draws may not be used; empty where they may.
     k_hat, effective_draws : float
         Pareto k̂ of the weights, and how many independent draws these draws are worth; nan for the recipe.
-    check : Check
+    check : ShareCheck
         How far the shares are from those that the reports alone give, without the value.
     hanging : tuple of int
         On how many records the mean of each cell hangs; 0 where it has an interval. Others are left out: they are nan.
@@ -73,6 +73,8 @@ class PrivateGroups(AbstractResult):
         The reweighting recipe's share, mean and quantile for each cell, without errors.
     who_decides : str
         Whether data or prior decide on the groups' shares, by scaling the prior; see inference.scaling.
+    design : str
+        How the reports were made, in words.
     """
 
     groups: tuple[str, ...]
@@ -93,16 +95,22 @@ class PrivateGroups(AbstractResult):
     problem: str
     k_hat: float
     effective_draws: float
-    check: Check
+    check: ShareCheck
     hanging: tuple[int, ...]
     left_out: str
     discretization: np.ndarray | None
     recipe: Any
     who_decides: str
+    design: str = ""
 
     def to_tree(self) -> xr.DataTree:
         """Return a DataTree of everything, which ``ldpbayes.save`` writes."""
-        return to_tree(self)
+        tree = to_tree(self)
+        tree.attrs["call"] = self._call
+        return tree
+
+    def _random_seed(self) -> int:
+        return self.random_seed
 
     # ---- answers -------------------------------------------------------------------------------------------------
     def shares(self, ci_prob: float | None = None) -> Answer:
@@ -355,4 +363,6 @@ def _points(value: Any, name: str) -> np.ndarray:
 
 def from_tree(tree: xr.DataTree) -> PrivateGroups:
     """Return the private groups of a DataTree that ``PrivateGroups.to_tree`` made, or raise a DataError."""
-    return PrivateGroups(**fields_of(tree))
+    result = PrivateGroups(**fields_of(tree))
+    result._keep(str(tree.attrs.get("call", "")))
+    return result

@@ -8,7 +8,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.arrays import as_words, blocks
 from ldpbayes.errors import DataError, shown
-from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
+from ldpbayes.protocols.columns import Bytes, Integers, ListColumn, refuse
 from ldpbayes.protocols.constants import BLOCK, FEW_USERS, MANY
 from ldpbayes.protocols.labels import Places
 
@@ -209,7 +209,7 @@ def parse(column, labels):
 
     Parameters
     ----------
-    column : sequence of str, Bytes or Lists
+    column : sequence of str, Bytes or ListColumn
     labels : sequence of str
 
     Raises
@@ -223,7 +223,7 @@ def parse(column, labels):
     if isinstance(column, Bytes):
         return _from_bytes(column, a)
     found = Places(labels)
-    if isinstance(column, Lists):
+    if isinstance(column, ListColumn):
         return _from_lists(column, found, a)
     if not any(_looks_like_bits(label, a) for label in labels):
         whole = _from_digits(column, a)

@@ -60,7 +60,7 @@ class Bytes:
 
 
 @dataclass(frozen=True, eq=False)
-class Lists:
+class ListColumn:
     """A column of lists of booleans, whole numbers or texts.
 
     Attributes

@@ -10,7 +10,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.errors import DataError, listed, shown
 from ldpbayes.protocols import bits
-from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
+from ldpbayes.protocols.columns import Bytes, Integers, ListColumn, refuse
 from ldpbayes.protocols.constants import COHORT_BYTES
 from ldpbayes.protocols.labels import Places
 
@@ -209,7 +209,7 @@ class Histories(AbstractFormat):
         *leading, last = columns
         fields = zip(leading, self.leading, strict=True)
         heads = [parse_integers(column, name, limit) for column, (name, limit) in fields]
-        if isinstance(last, (Bytes, Lists, Integers)):
+        if isinstance(last, (Bytes, ListColumn, Integers)):
             refuse(last, f"{self.last} is a text of whole numbers with blanks between them, such as '3 0 1'")
         numbers = np.empty((len(last), self.size), dtype=np.int64)
         for i, text in enumerate(last):
@@ -375,7 +375,7 @@ def parse_labels(column, labels, categories=()):
         if column.boolean:
             refuse(column, f"a report of this protocol is one of {named}")
         column = list(map(str, column.values.tolist()))
-    elif isinstance(column, (Bytes, Lists)):
+    elif isinstance(column, (Bytes, ListColumn)):
         refuse(column, "a report of this protocol is one label")
     out = np.empty(len(column), dtype=np.int64)
     for i, text in enumerate(column):
@@ -411,7 +411,7 @@ def _check_below(numbers, name, limit, field=""):
 
 def parse_integers(column, name, limit):
     """Return a column of whole numbers in 0..limit-1 as int64, or raise a DataError that names the first bad row."""
-    if isinstance(column, (Bytes, Lists)):
+    if isinstance(column, (Bytes, ListColumn)):
         refuse(column, f"{name} is a whole number from 0 to {limit - 1}")
     if isinstance(column, Integers):
         if column.boolean and limit > 2:

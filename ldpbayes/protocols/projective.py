@@ -10,7 +10,7 @@ from ldpbayes.errors import ArgumentError
 from ldpbayes.protocols.constants import MAX_ORDER
 
 
-class Field:
+class FiniteField:
     """The finite field of q = p^m elements; element e stands for the polynomial with the digits of e to base p.
 
     Parameters
@@ -67,9 +67,9 @@ class Field:
 
 
 @functools.cache
-def field(order: int) -> Field:
+def field(order: int) -> FiniteField:
     """Return the field of this order, made once."""
-    return Field(order)
+    return FiniteField(order)
 
 
 def prime_power(number: int) -> tuple[int, int] | None:
@@ -144,7 +144,7 @@ def difference_set(order: int, dimension: int) -> np.ndarray:
     return points
 
 
-def _generator(numbers: Field, dimension: int, size: int, scalar: Callable[[int], bool]) -> tuple[int, ...]:
+def _generator(numbers: FiniteField, dimension: int, size: int, scalar: Callable[[int], bool]) -> tuple[int, ...]:
     """Return the first rule x^t = Σ rule_j x^j under which x^size is the first power that is such a scalar."""
     factors = prime_factors(size)
     x = [0, 1, *([0] * (dimension - 2))]
@@ -160,7 +160,7 @@ def _generator(numbers: Field, dimension: int, size: int, scalar: Callable[[int]
     raise AssertionError(f"no generator of dimension {dimension} over {numbers.order}")  # there always is one
 
 
-def _power(numbers: Field, base: list[int], exponent: int, rule: tuple[int, ...]) -> list[int]:
+def _power(numbers: FiniteField, base: list[int], exponent: int, rule: tuple[int, ...]) -> list[int]:
     out = [1] + [0] * (len(rule) - 1)
     for bit in bin(exponent)[2:]:
         out = numbers.product(out, out, rule)

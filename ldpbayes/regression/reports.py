@@ -9,6 +9,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.checks import MAX_COUNT
 from ldpbayes.collections import Cells, Collection, Tally
+from ldpbayes.collections.devices import over_outcomes
 from ldpbayes.collections.survey import DesignEffect, SampleColumns, design_effect
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.protocols.base import AbstractProtocol
@@ -21,7 +22,7 @@ from ldpbayes.sources.records import Entries, entries_of, report_columns, sent, 
 
 
 @dataclass(frozen=True, eq=False)
-class Reports:
+class RowReports:
     """The reports of a table, row by row, by the number of their likelihood row.
 
     Attributes
@@ -158,7 +159,7 @@ class Asked:
 
 def read_reports(
     table: Any, kept: np.ndarray, asked: Asked, answer: str, categories: Sequence[str] | None = None
-) -> Reports:
+) -> RowReports:
     """Return the reports of a pandas frame.
 
     Parameters
@@ -177,7 +178,8 @@ def read_reports(
         As read, and where designs do not fit the column.
     """
     first = next(iter(asked.protocols.values()))
-    labels = labels_of(categories, first) or first.default_labels
+    protocols, labels = over_outcomes(asked.protocols, labels_of(categories, first) or first.default_labels)
+    asked = replace(asked, protocols=protocols)
     used = [*(name for fields in asked.columns for name in fields), *asked.names]
     arrow = arrow_of(table.loc[kept, list(dict.fromkeys(used))], used)
     try:
@@ -190,7 +192,7 @@ def read_reports(
 
 
 def _reports(table, asked, labels, labelled, answer):
-    """Return the Reports of an Arrow table, whose columns are those of each protocol and those that are stated."""
+    """Return the RowReports of an Arrow table, whose columns are those of each protocol and those that are stated."""
     protocols, stated, place = asked.protocols, asked.stated, asked.places(table)
     if (place < 0).any():
         row = int(np.argmin(place))
@@ -230,10 +232,15 @@ def _reports(table, asked, labels, labelled, answer):
     pooled = Collection(labels, tuple(tallies), id=answer)
     groups = (_groups(table, stated[name]) for name in ("strata", "cluster"))
     place_of = np.concatenate(rows), np.concatenate(constants), code, counts.astype(float), weight, pooled, *groups
-    return Reports(*place_of, np.array(channel))
+    return RowReports(*place_of, np.array(channel))
 
 
-def reports_of_cells(cells: Cells) -> tuple[Reports, np.ndarray]:
+def cells_of(data: Any) -> Cells | None:
+    """Return data that are Cells, which bring their reports along; None of a table."""
+    return data if isinstance(data, Cells) else None
+
+
+def reports_of_cells(cells: Cells) -> tuple[RowReports, np.ndarray]:
     """Return (reports, cell of each of their rows) of Cells with their reports; of samples every kind of respondent."""
     of_cells = [_of_cell(cell) for cell in cells.collections()]
     dense, constants, count, weight = (np.concatenate([part[k] for part in of_cells]) for k in range(4))
@@ -244,7 +251,7 @@ def reports_of_cells(cells: Cells) -> tuple[Reports, np.ndarray]:
     rows, code = np.unique(np.column_stack([dense / top, np.log(top[:, 0]) + constants]), axis=0, return_inverse=True)
     weight = weight * count.sum() / (weight @ count)
     pooled = cells.with_cells({key: replace(cell, survey=None) for key, cell in cells.items()}).pooled()
-    reports = Reports(rows[:, :-1], rows[:, -1], np.ravel(code), count, weight, pooled, strata, cluster)
+    reports = RowReports(rows[:, :-1], rows[:, -1], np.ravel(code), count, weight, pooled, strata, cluster)
     return reports, np.repeat(np.arange(len(of_cells)), [len(part[2]) for part in of_cells])
 
 

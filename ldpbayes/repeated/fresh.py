@@ -15,7 +15,7 @@ from ldpbayes import checks
 from ldpbayes.arrays import blocks
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.protocols.base import AbstractProtocol, check_parameters, float_above, passed_on
-from ldpbayes.protocols.columns import Bytes, Integers, Lists, refuse
+from ldpbayes.protocols.columns import Bytes, Integers, ListColumn, refuse
 from ldpbayes.protocols.registry import inner_protocol
 from ldpbayes.repeated.constants import HEAD, TOGETHER
 from ldpbayes.repeated.histories import (
@@ -29,7 +29,9 @@ from ldpbayes.repeated.histories import (
 
 @dataclass(frozen=True)
 class Repeated(AbstractHistories):
-    """T fresh reports of one value by the same protocol: L_x = Π_t L_{y_t x}, and the levels add up to T ε.
+    """Several fresh reports of one value by the same protocol, whose levels add up.
+
+    L_x = Π_t L_{y_t x}, and the levels add up to T ε.
 
     Parameters
     ----------
@@ -167,7 +169,7 @@ class Repeated(AbstractHistories):
         texts, lengths = [[] for _ in columns], []
         for k, column in enumerate(columns):
             field = self.report_fields[k]
-            if isinstance(column, (Bytes, Lists, Integers)):
+            if isinstance(column, (Bytes, ListColumn, Integers)):
                 refuse(column, f"{field} is a JSON list of texts, one a report")
             for i, cell in enumerate(column):
                 try:

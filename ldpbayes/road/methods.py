@@ -7,23 +7,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ldpbayes import checks, posteriors
+from ldpbayes import checks, methods
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
-from ldpbayes.posteriors.base import AbstractPosterior, Plan, Refusal
-from ldpbayes.posteriors.nuts import JOINT
+from ldpbayes.methods.base import AbstractPosterior, Preparation, Refusal
+from ldpbayes.methods.nuts import JOINT
 from ldpbayes.presenting import AbstractResult
 
-for _module in pkgutil.iter_modules(posteriors.__path__):
+for _module in pkgutil.iter_modules(methods.__path__):
     if not _module.name.startswith("_"):  # modules with an underscore load compilers
-        importlib.import_module(f"{posteriors.__name__}.{_module.name}")
+        importlib.import_module(f"{methods.__name__}.{_module.name}")
 
-#: Posterior methods by name, in the order in which ``auto`` considers them: every subclass in a file of posteriors/.
-METHODS = {
-    cls.name: cls
-    for cls in sorted(
-        (cls for cls in AbstractPosterior.__subclasses__() if not inspect.isabstract(cls)), key=lambda cls: cls.order
-    )
-}
+_every = {cls.name: cls for cls in AbstractPosterior.__subclasses__() if not inspect.isabstract(cls)}
+
+
+def _place(name: str) -> int:
+    """Return how many methods come before one."""
+    return 1 + _place(_every[name].after) if _every[name].after else 0
+
+
+#: Posterior methods by name, in the order in which ``auto`` considers them: every subclass in a file of methods/.
+METHODS = {name: _every[name] for name in sorted(_every, key=_place)}
 
 #: Names of methods of one collection, and of those that are of cells alone.
 NAMES = (*METHODS, *(name for name in JOINT if name not in METHODS))
@@ -59,7 +62,7 @@ class Choice(AbstractResult):
         Ready to run.
     reason : str
         Why this one.
-    considered : tuple of (name, Plan or Refusal)
+    considered : tuple of (name, Preparation or Refusal)
         Every method in order, up to the one chosen: why those before it were passed over.
     prior_reason : str
         Why the prior was chosen by rule; empty where the caller chose it.
@@ -67,11 +70,11 @@ class Choice(AbstractResult):
 
     method: AbstractPosterior
     reason: str
-    considered: tuple[tuple[str, Plan | Refusal], ...]
+    considered: tuple[tuple[str, Preparation | Refusal], ...]
     prior_reason: str = ""
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> Preparation:
         """The chosen method's plan, ready to run."""
         return dict(self.considered)[self.method.name]  # type: ignore[return-value]
 
@@ -99,10 +102,10 @@ class Selection:
     ) -> None:
         self.problem, self.settings, self.methods = problem, settings, methods
         self.names = [name for name in methods if name not in exclude]
-        self._prepared: dict[str, tuple[AbstractPosterior, Plan | Refusal]] = {}
+        self._prepared: dict[str, tuple[AbstractPosterior, Preparation | Refusal]] = {}
 
-    def consider(self, name: str) -> tuple[AbstractPosterior, Plan | Refusal]:
-        """Return (method, Plan or Refusal) of a name."""
+    def consider(self, name: str) -> tuple[AbstractPosterior, Preparation | Refusal]:
+        """Return (method, Preparation or Refusal) of a name."""
         if name not in self._prepared:
             method = self.methods[name](**self.settings)
             self._prepared[name] = method, method.plan(self.problem)
@@ -118,7 +121,7 @@ class Selection:
             method, plan = self.consider(name)
             considered.append((name, plan))
             if plan.feasible:
-                beyond[name] = plan.work / method.most  # type: ignore[union-attr]  # feasible: a Plan
+                beyond[name] = plan.work / method.most  # type: ignore[union-attr]  # feasible: a Preparation
                 if beyond[name] <= 1:
                     break
         else:

@@ -16,7 +16,8 @@ from ldpbayes.estimators.base import information_covariance
 from ldpbayes.estimators.mle import maximize
 from ldpbayes.fitness.nested import need_noncompliers
 from ldpbayes.likelihoods import DenseRows
-from ldpbayes.posteriors.problem import scaled
+from ldpbayes.methods.problem import scaled
+from ldpbayes.presenting import recorded
 from ldpbayes.robust.constants import MAX_ENTRIES, MAX_POINTS
 
 #: No curve goes on to γ = 1, where nobody follows the device.
@@ -34,6 +35,7 @@ class Sensitivity(Answer):
     __slots__ = ()
 
 
+@recorded
 def sensitivity(
     collection: Collection, of: str | Sequence[str], *, threshold: float | None = None, points: int = 41
 ) -> Sensitivity:

@@ -10,7 +10,7 @@ from ldpbayes.errors import InfeasibleError
 from ldpbayes.estimators.mle import maximize
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 from ldpbayes.pages.prose import sourced, split
-from ldpbayes.pages.tables import Rows, filled
+from ldpbayes.pages.tables import TableRows, filled
 from ldpbayes.result.facts import facts_of
 from ldpbayes.robust.faking import fakes
 from ldpbayes.robust.ignoring import sensitivity
@@ -27,7 +27,7 @@ def of_contamination(hull, *, title: str = "If some reports are fake") -> Page:
     shares = hull["share"].values
     picked = range(shares.size) if order.size * shares.size <= CATEGORIES else [int(shares.argmax())]
     shown = hull.isel(quantity=order, share=list(picked))
-    rows = Rows(shown, "quantity", "share")
+    rows = TableRows(shown, "quantity", "share")
     columns = [
         (Column("quantity", "estimate of", "text"), rows.numbers(shown["quantity"])),
         rows.number("share", "share of fakes, at most", ".3g"),
@@ -48,7 +48,7 @@ def of_contamination(hull, *, title: str = "If some reports are fake") -> Page:
 def of_sensitivity(curve, *, title: str = "Sensitivity to respondents who ignore the device") -> Page:
     """Return the Page of a Sensitivity: a row for some of the curve's points."""
     chosen = np.unique(np.linspace(0, curve.sizes["gamma"] - 1, min(POINTS, curve.sizes["gamma"])).astype(int))
-    rows = Rows(curve, "gamma", at=chosen)
+    rows = TableRows(curve, "gamma", at=chosen)
     columns = [
         rows.number("gamma", curve.attrs.get("symbol", "γ"), ".3f"),
         rows.number("answer", "share among compliers"),

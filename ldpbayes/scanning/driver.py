@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from ldpbayes import checks, files
 from ldpbayes.errors import ArgumentError, DataError, shown
+from ldpbayes.presenting import Recorded, recorded
 from ldpbayes.progress import track
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.scanning.checkpoint import Checkpoint
@@ -44,7 +45,7 @@ from ldpbayes.sources.stream import Piece, in_order
 _SORTING, _COUNTING, _EXPANDING = "Putting reports together by user", "Counting reports", "Expanding the likelihood"
 
 
-class Scan:
+class Scan(Recorded):
     """A scan, run by calling it; see ``scan``.
 
     Its pieces and its fold are public, for engines that send the work to where the rows are. The same result comes from::
@@ -125,6 +126,7 @@ class Scan:
             raise
         finally:
             self._stopped = []
+        cells._keep(self._call)
         return cells
 
     def again(self, pilots: Mapping | ArrayLike, spread: ArrayLike | None = None) -> Found:
@@ -241,6 +243,7 @@ class Scan:
         return [protocol_text(settings.pop("protocol"), self.fold.categories), made, repr(settings)]
 
 
+@recorded
 def scan(
     source: Any,
     protocol: AbstractProtocol | str | Callable[[float], AbstractProtocol] | None = None,

@@ -62,7 +62,7 @@ def of_scan(result: Any, *, output: str | None = None) -> Page:
     if result.monitor is not None:
         facts["drift"] = [drift._asdict() for drift in result.monitor.drifts]
         facts["duplicates"] = [copies._asdict() for copies in result.monitor.duplicates]
-    return Page("Scan of reports", (whole,), tuple(notes), facts=facts, summary=f"The files hold {extent}.")
+    return Page("Scan of reports", (whole,), tuple(notes), facts=facts, summary=f"The files hold {extent}: {design}.")
 
 
 def _row(key: Sequence, cell: Any, result: Any, sampled: bool) -> tuple:

@@ -27,7 +27,7 @@ from ldpbayes.sources.numbers import number
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.skipping import Skipped
 from ldpbayes.sources.stream import Source
-from ldpbayes.sources.tally import Channels, Columns, read_parts
+from ldpbayes.sources.tally import Channels, TableColumns, read_parts
 from ldpbayes.sources.writing import published_of
 
 #: What may become of files that hold the same reports twice.
@@ -37,7 +37,7 @@ COPIES = ("refuse", "add")
 def find_channels(
     source: Source,
     protocol: AbstractProtocol | str | None,
-    columns: Columns,
+    columns: TableColumns,
     *,
     categories: Sequence[str] | None = None,
     epsilon: str | None = None,
@@ -95,7 +95,7 @@ def _check_levels(source, columns, channels, column):
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowOptions:
     """What is asked of the rows of any source: arguments of ``read``."""
 
     protocol: Any = None
@@ -117,11 +117,11 @@ class Rows:
     copies: str = "refuse"
     bitorder: str = "big"
 
-    def columns(self, by: Sequence[str], skipped: Skipped | None) -> Columns:
+    def columns(self, by: Sequence[str], skipped: Skipped | None) -> TableColumns:
         """Return the columns that are the same for all channels, with what takes bad rows."""
         sample = SampleColumns(self.weights, self.strata, self.cluster, self.population_size)
         missing = Missing.of(self.missing, by, sample.names)
-        return Columns(by=by, user=self.by_user, sample=sample, skipped=skipped, missing=missing)
+        return TableColumns(by=by, user=self.by_user, sample=sample, skipped=skipped, missing=missing)
 
     def refuse(self, names: Iterable[str], why: str) -> None:
         """Refuse the first of some arguments that is given to a source that states it itself."""
@@ -135,7 +135,7 @@ class Rows:
 LAYOUT = ("protocol", "report", "count", "categories", "name", "epsilon_column", "rate_column", "bitorder")
 
 
-def read_table(data: Any, rows: Rows, whole: bool = False) -> Tally | Collection | Cells:
+def read_table(data: Any, rows: RowOptions, whole: bool = False) -> Tally | Collection | Cells:
     """Return the reports of files or of a data frame.
 
     With ``whole`` the result is never a Tally, and knows the name of its file and the numbers that the file publishes.
@@ -182,7 +182,7 @@ def _read(source, rows, path):
     return data
 
 
-def read_cells(source: Source, channels: Channels, columns: Columns) -> list[dict[tuple, tuple]]:
+def read_cells(source: Source, channels: Channels, columns: TableColumns) -> list[dict[tuple, tuple]]:
     """Return the tallies of the channels of a table, a dict for each.
 
     Returns
@@ -223,7 +223,7 @@ def under_shared_keys(found: Sequence[Mapping[tuple, tuple]]) -> list[dict[tuple
 
 
 def assembled(
-    found: Sequence[Mapping[tuple, tuple]], categories: Sequence[str], columns: Columns, facts: dict
+    found: Sequence[Mapping[tuple, tuple]], categories: Sequence[str], columns: TableColumns, facts: dict
 ) -> Collection | Cells:
     """Return the Collection, or with grouping columns the Cells, of the tallies that ``read_cells`` found.
 

@@ -11,7 +11,7 @@ from ldpbayes.collections.noncompliance import deniers_stated, stated_deniers, u
 from ldpbayes.collections.survey import SampleColumns
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
 from ldpbayes.protocols import ListExperiment, make_protocol
-from ldpbayes.sources.channels import COPIES, Rows, assembled, find_channels, read_cells, under_shared_keys
+from ldpbayes.sources.channels import COPIES, RowOptions, assembled, find_channels, read_cells, under_shared_keys
 from ldpbayes.sources.numbers import as_numbers
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.parameters import plain
@@ -79,7 +79,7 @@ def read_collection(path, rows=None):
     Parameters
     ----------
     path : path-like
-    rows : Rows, optional
+    rows : RowOptions, optional
         Grouping columns, columns of the sample and of users, and labels of missing answers, instead of those of the file;
         and what becomes of bad rows.
 
@@ -99,7 +99,7 @@ def read_collection(path, rows=None):
     RankDeficientWarning
         Where the channels together cannot tell some categories apart.
     """
-    rows, path = Rows() if rows is None else checks.instance(rows, "rows", Rows, "Rows"), files.as_path(path)
+    rows, path = RowOptions() if rows is None else checks.instance(rows, "rows", RowOptions, "Rows"), files.as_path(path)
     document = {_FORMER.get(key, key): value for key, value in files.read_toml(path).items()}
     stated = _checked(document, _COLLECTION, path)
     if stated["categories"] is None:

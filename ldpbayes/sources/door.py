@@ -10,7 +10,7 @@ from ldpbayes.collections import Cells, Collection, Tally
 from ldpbayes.errors import ArgumentError
 from ldpbayes.presenting import AbstractResult
 from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.sources.channels import COPIES, LAYOUT, Rows, read_table
+from ldpbayes.sources.channels import COPIES, LAYOUT, RowOptions, read_table
 from ldpbayes.sources.collection_file import read_collection, write_collection
 from ldpbayes.sources.writing import write_reports
 
@@ -143,7 +143,7 @@ def read(
     """
     layout = protocol, report, count, categories, name, epsilon_column, rate_column
     sample = weights, strata, cluster, population_size
-    return _read(source, Rows(*layout, by, *sample, by_user, bad_rows, quarantine, missing, copies, bitorder), False)
+    return _read(source, RowOptions(*layout, by, *sample, by_user, bad_rows, quarantine, missing, copies, bitorder), False)
 
 
 def collected(source: Any, **settings: Any) -> Collection | Cells:
@@ -160,7 +160,7 @@ def collected(source: Any, **settings: Any) -> Collection | Cells:
     DataError
         Also where the protocol is stated nowhere.
     """
-    return _read(source, Rows(**settings), True)
+    return _read(source, RowOptions(**settings), True)
 
 
 @files.keeping_inputs()
@@ -248,6 +248,8 @@ def write(
     if not isinstance(thing, Collection | Tally | Cells):
         if isinstance(thing, AbstractResult):
             raise ArgumentError("write takes reports and collections; a result saves itself: result.save('page.html').")
+        if isinstance(path, Collection | Tally | Cells):
+            raise ArgumentError("write takes the reports first, then the path.")
         if protocol is None:
             raise ArgumentError("protocol must be given with reports; without it write takes a Collection, Tally or Cells.")
         return write_reports(path, thing, protocol, categories=categories, **columns)

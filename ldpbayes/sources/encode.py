@@ -13,7 +13,7 @@ from ldpbayes import checks
 from ldpbayes.checks import MAX_COUNT
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.protocols.columns import Bytes, Integers, Lists
+from ldpbayes.protocols.columns import Bytes, Integers, ListColumn
 from ldpbayes.sources import keys as plain
 from ldpbayes.sources.base import arrow_integers, arrow_kind, check_column, foreign, numpy_integers
 from ldpbayes.sources.constants import MOST_CODES
@@ -183,7 +183,7 @@ def arrow_column(array, name, labelled, positions):
     if stored.startswith("lists"):
         lengths = array.value_lengths() if not pa.types.is_fixed_size_list(kind) else None
         lengths = np.full(len(array), kind.list_size) if lengths is None else lengths.to_numpy(zero_copy_only=False)
-        return Lists(lengths.astype(np.int64), _items(pa, array.flatten(), name), "lists")
+        return ListColumn(lengths.astype(np.int64), _items(pa, array.flatten(), name), "lists")
     if stored == "booleans":
         return Integers(array.to_numpy(zero_copy_only=False).astype(np.int64), labelled, True, positions)
     if stored == "whole numbers":

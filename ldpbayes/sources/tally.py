@@ -73,7 +73,7 @@ class Channels:
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class TableColumns:
     """What the columns of a table hold, and which of its rows are read.
 
     Attributes
@@ -105,7 +105,7 @@ class Columns:
     missing: Missing | None = None
 
 
-def read_parts(source: Source, channels: Channels, columns: Columns, by: Sequence[str]) -> list[dict[tuple, list]]:
+def read_parts(source: Source, channels: Channels, columns: TableColumns, by: Sequence[str]) -> list[dict[tuple, list]]:
     """Return the canonical reports of a source by channel and key in ``by``: lists of (reports, counts), not merged.
 
     Raises

@@ -275,7 +275,7 @@ def exact_moments(collection: Collection, prior: Dirichlet) -> Any:
         Where neither method applies: the true tallies are too many to list.
     """
     # Imported lazily: nothing else of the theory needs the posterior package.
-    from ldpbayes.posteriors.exact import Exact
+    from ldpbayes.methods.exact import Exact
 
     try:
         return Exact().moments(collection, prior)

@@ -69,7 +69,7 @@ class Enumeration:
             Where the tallies are too many, the reports are weighted, or the prior is not Dirichlet.
         """
         # Imported lazily: nothing else of the theory needs the posterior package.
-        from ldpbayes.posteriors.problem import Problem
+        from ldpbayes.methods.problem import Problem
 
         problem = Problem.of(as_collection(collection), prior)
         if problem.alpha is None:
@@ -249,7 +249,7 @@ def _ends(pmfs, alpha, total, tail):
 
 def _beta_mixture_quantile(pmf, alpha, total, level):
     """Return the root of Σ_t pmf_t P(Beta(α + t, total − α − t) ≤ q) = level."""
-    from ldpbayes.posteriors.merging import quantile
+    from ldpbayes.methods.merging import quantile
 
     t = np.flatnonzero(pmf > 1e-18)
     low, high = alpha + t, total - alpha - t

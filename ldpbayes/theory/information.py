@@ -17,7 +17,7 @@ from ldpbayes.theory.base import Value
 from ldpbayes.theory.constants import STEP
 
 __all__ = [
-    "SupportLaw",
+    "ExchangeableSets",
     "conditional_information",
     "dense_feasible",
     "dense_informations",
@@ -38,7 +38,7 @@ BATCHES = 10
 
 
 @dataclass(frozen=True, eq=False)
-class SupportLaw:
+class ExchangeableSets:
     """Reports that are exchangeable sets: given its size k a support is any k-subset S, with rows ∝ 1 + β[x ∈ S].
 
     Such a protocol is the mixture, with weights W_k, of subset selections of sizes k: every metric of one report is the
@@ -73,12 +73,12 @@ class SupportLaw:
 
 
 def support_law(protocol):
-    """Return the SupportLaw of a protocol, or None where its reports are not exchangeable sets."""
+    """Return the ExchangeableSets of a protocol, or None where its reports are not exchangeable sets."""
     weights = protocol.support_sizes
     if weights is None or not math.isfinite(protocol.epsilon):
         return None
     sizes = np.flatnonzero(weights > 1e-18)
-    return SupportLaw(protocol.n_categories, math.expm1(protocol.epsilon), sizes, weights[sizes])
+    return ExchangeableSets(protocol.n_categories, math.expm1(protocol.epsilon), sizes, weights[sizes])
 
 
 # ---- the information of one report -------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ldpbayes as lb
-from ldpbayes.posteriors import loglinear
+from ldpbayes.methods import loglinear
 from ldpbayes.priors import LogLinear
 from ldpbayes.protocols import Attributes
 from ldpbayes.protocols.designs import warner

@@ -13,7 +13,7 @@ from recorded import record
 
 from ldpbayes import Collection, Tally, fit
 from ldpbayes.errors import ConvergenceError
-from ldpbayes.posteriors.surrogate import Surrogate
+from ldpbayes.methods.surrogate import Surrogate
 from ldpbayes.priors import Floor
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.unary import UnaryEncoding

@@ -14,13 +14,13 @@ from ranks import LEVEL, RANKED, binomial_p, covered, p_value, rank
 from recorded import record
 
 from ldpbayes import GRR, Cells, Collection, Tally
-from ldpbayes.posteriors.base import Watch
-from ldpbayes.posteriors.expanded import expand
-from ldpbayes.posteriors.forms import MAX_ENTRIES
-from ldpbayes.posteriors.hmc import HMC
-from ldpbayes.posteriors.nuts import NUTS
-from ldpbayes.posteriors.problem import Joint
-from ldpbayes.posteriors.sampler import Sampler, pooled_mean
+from ldpbayes.methods.base import Watch
+from ldpbayes.methods.expanded import expand
+from ldpbayes.methods.forms import MAX_ENTRIES
+from ldpbayes.methods.hmc import HMC
+from ldpbayes.methods.nuts import NUTS
+from ldpbayes.methods.problem import Joint
+from ldpbayes.methods.sampler import Sampler, pooled_mean
 from ldpbayes.priors import Hierarchical
 from ldpbayes.protocols.unary import UnaryEncoding
 

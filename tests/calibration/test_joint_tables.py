@@ -14,8 +14,8 @@ from scipy.stats import chi2
 
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.estimators.mle import MLE
-from ldpbayes.posteriors.base import Problem, Watch
-from ldpbayes.posteriors.weighted import Weighted
+from ldpbayes.methods.base import Problem, Watch
+from ldpbayes.methods.weighted import Weighted
 from ldpbayes.priors import LogLinear
 from ldpbayes.protocols import GRR, Attributes
 

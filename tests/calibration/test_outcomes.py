@@ -19,7 +19,7 @@ from recorded import record
 from scipy.stats import norm
 
 from ldpbayes.errors import DiagnosticWarning
-from ldpbayes.private_groups.fitting import Asked, analyse
+from ldpbayes.private_groups.fitting import Arguments, analyse
 from ldpbayes.private_groups.records import Records
 from ldpbayes.protocols import GRR
 
@@ -109,7 +109,7 @@ def replicated(design, n, replications):
         x, z = simulated(design, n, rng)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DiagnosticWarning)
-            found = analyse(records_of(x, z, rng), Asked(levels=LEVELS, draws=1000, random_seed=i))
+            found = analyse(records_of(x, z, rng), Arguments(levels=LEVELS, draws=1000, random_seed=i))
         used[found.method] += 1
         draws, recipe = answers_of(found.measures[0]), found.recipe[0]
         recipe = np.vstack([recipe["share"], recipe["mean"], recipe["quantile"]])

@@ -16,11 +16,11 @@ from recorded import record
 from scipy import stats
 
 from ldpbayes import GRR, Collection, Tally
-from ldpbayes.posteriors import surrogate
-from ldpbayes.posteriors.base import Problem, Watch
-from ldpbayes.posteriors.forms import Forms
-from ldpbayes.posteriors.hmc import HMC
-from ldpbayes.posteriors.walk import Walks
+from ldpbayes.methods import surrogate
+from ldpbayes.methods.base import Problem, Watch
+from ldpbayes.methods.forms import Forms
+from ldpbayes.methods.hmc import HMC
+from ldpbayes.methods.walk import Walks
 from ldpbayes.priors.smooth import Smooth
 from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.subset import SubsetSelection

@@ -6,7 +6,7 @@ from ranks import LEVEL, RANKED, binomial_p, covered, p_value
 
 from ldpbayes import Cells, Collection, Tally, fit
 from ldpbayes.likelihoods import Summary
-from ldpbayes.posteriors.expansion import at_mean, proposal_of
+from ldpbayes.methods.expansion import at_mean, proposal_of
 from ldpbayes.protocols import UnaryEncoding
 
 SIZE, REPORTS = 8, 3000

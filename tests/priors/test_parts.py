@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ldpbayes as lb
-from ldpbayes.posteriors.problem import Problem
+from ldpbayes.methods.problem import Problem
 from ldpbayes.priors import Learnt, Product, Tree
 
 SURVEY = lb.Collection(list("abcd"), lb.Tally(lb.GRR(4, 2.0), [0, 1, 2, 3], [20, 9, 5, 14]))

@@ -12,12 +12,14 @@ from scipy.stats import beta
 
 import ldpbayes as lb
 from ldpbayes.errors import ArgumentError, DataError, DiagnosticWarning, InfeasibleError
-from ldpbayes.private_groups.fitting import Asked, _absence, analyse
+from ldpbayes.private_groups.fitting import Arguments, _absence, analyse
 from ldpbayes.private_groups.measure import Atoms, Measure
 from ldpbayes.private_groups.page import long_rows
 from ldpbayes.private_groups.records import read_records
 from ldpbayes.protocols import GRR, Channel, LocalHashing, UnaryEncoding
 from ldpbayes.sources.records import Entries
+
+pytestmark = pytest.mark.long
 
 EPSILON = 1.1
 
@@ -172,6 +174,7 @@ def test_rates_in_every_record_are_channels():
     assert float(share["sd"]) == pytest.approx(np.sqrt(open_half * (1 - open_half) / 1500), rel=0.35)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("protocol", [GRR(3, 2.0), UnaryEncoding.optimized(3, 2.0), LocalHashing(3, 2.0)], ids=str)
 def test_any_protocol_and_three_groups(protocol):
     x, z = people(3000, 11, k=3)
@@ -238,7 +241,7 @@ def test_the_recipe_s_bootstrap_is_monotone_and_near_the_truth():
     rng = np.random.default_rng(42)
     x, z = people(5000, 41)
     frame = pyarrow.table({"z": z, "report": GRR(2, 3.0).privatize(x, rng)})
-    forced = analyse(read_records(frame, "z", protocol=GRR(2, 3.0)), Asked(method="recipe", draws=200))
+    forced = analyse(read_records(frame, "z", protocol=GRR(2, 3.0)), Arguments(method="recipe", draws=200))
     assert forced.method == "recipe" and forced.trusted
     draws = forced.draws("cdf", np.quantile(z, np.linspace(0, 1, 50)))
     assert (np.diff(draws, axis=2) >= -1e-12).all() and draws.min() >= 0 and draws.max() <= 1 + 1e-12
@@ -257,7 +260,7 @@ def test_a_rare_group_stays_with_the_smooth_curves():
     share = answer.shares().sel(group="1")
     assert answer.recipe[0]["share"][1] < -0.05 and answer.method == "smooth"
     assert float(share["lower"]) < 0.02 < float(share["upper"]) < 0.15
-    forced = analyse(read_records(frame, "z", protocol=GRR(2, EPSILON)), Asked(method="recipe", draws=100))
+    forced = analyse(read_records(frame, "z", protocol=GRR(2, EPSILON)), Arguments(method="recipe", draws=100))
     assert forced.edges == ("1",) and not forced.trusted and "nobody in 1" in forced.outcome
 
 

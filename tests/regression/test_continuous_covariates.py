@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import ldpbayes as lb
-from ldpbayes.regression.target import Target
+from ldpbayes.regression.target import RegressionTarget
 
 #: So many distinct rows make 4,096 draws at each of them dear.
 ROWS = 25_000
@@ -26,13 +26,13 @@ def survey(epsilon):
 @pytest.fixture
 def evaluated(monkeypatch):
     """Numbers of draws whose likelihood was evaluated at every row, one for each time."""
-    sizes, whole = [], Target.likelihoods
+    sizes, whole = [], RegressionTarget.likelihoods
 
     def counted(self, z, **settings):
         sizes.append(len(z))
         return whole(self, z, **settings)
 
-    monkeypatch.setattr(Target, "likelihoods", counted)
+    monkeypatch.setattr(RegressionTarget, "likelihoods", counted)
     return sizes
 
 

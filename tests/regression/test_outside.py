@@ -115,6 +115,7 @@ def test_a_collection_is_no_table():
 ROW = {"age": 30, "sex": "f", "kids": 1, "home": True, "size": "M"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("change", "match"),
     [
@@ -263,7 +264,7 @@ def test_a_skewed_posterior_of_weak_reports_keeps_its_far_side(weak):
 
     Means and standard deviations by 80,000 draws of another proposal, with an effective sample of 33,000.
     """
-    from ldpbayes.posteriors.base import Watch
+    from ldpbayes.methods.base import Watch
     from ldpbayes.regression import maximum
 
     table, device = weak

@@ -1,7 +1,7 @@
 """What a regression costs: weights that cannot be mended hand over, chains announce themselves, matrices take one thread.
 
 The kind: work that grew by chance of the draw. Siblings searched: `weighted` also serves effects of cells
-(posteriors/weighted.py), and the compiled gradient hierarchical priors and the smoothing of private groups.
+(methods/weighted.py), and the compiled gradient hierarchical priors and the smoothing of private groups.
 """
 
 import functools
@@ -14,10 +14,10 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import ldpbayes as lb
 from ldpbayes.errors import LDPBayesWarning
 from ldpbayes.inference import effects
-from ldpbayes.posteriors.watch import Watch
+from ldpbayes.methods.watch import Watch
 from ldpbayes.protocols import designs
 from ldpbayes.regression import fitting
-from ldpbayes.regression.target import Target
+from ldpbayes.regression.target import RegressionTarget
 
 pytestmark = pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")
 
@@ -34,13 +34,13 @@ def weak(seed, n=155, groups=24):
 
 @pytest.mark.calibrate
 def test_weights_that_cannot_be_mended_hand_over(monkeypatch):
-    weighed, log_density = [], Target.log_density
+    weighed, log_density = [], RegressionTarget.log_density
 
     def counted(self, z, watch=None):
         weighed.append(len(z))
         return log_density(self, z, watch)
 
-    monkeypatch.setattr(Target, "log_density", counted)
+    monkeypatch.setattr(RegressionTarget, "log_density", counted)
     frame, protocol = weak(3)
     result = lb.regress(frame, "y ~ x + z + (1 | g)", protocol, random_seed=1)
     assert result.attrs["converged"] and result.attrs["method"] == "hmc"

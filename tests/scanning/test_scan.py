@@ -37,6 +37,8 @@ from ldpbayes.protocols import (
 )
 from ldpbayes.scanning import ChannelCells, Fold, Found, Partial, pilots
 
+pytestmark = pytest.mark.long
+
 ROOT = pathlib.Path(__file__).parents[2]
 
 COUNTED = {

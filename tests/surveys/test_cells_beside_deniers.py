@@ -10,8 +10,8 @@ from ldpbayes.errors import ArgumentError, DiagnosticWarning, RankDeficientWarni
 from ldpbayes.inference import effects
 from ldpbayes.inference.structure import curvature
 from ldpbayes.inference.target import Target
-from ldpbayes.posteriors.forms import Apart, Forms
-from ldpbayes.posteriors.problem import prior_of_cells
+from ldpbayes.methods.forms import Apart, Forms
+from ldpbayes.methods.problem import prior_of_cells
 from ldpbayes.priors import Denial, Hierarchical
 from ldpbayes.priors.extended import logit_of_beta
 from ldpbayes.protocols import crosswise, direct

@@ -14,8 +14,8 @@ from ldpbayes.collections.survey import design_effect
 from ldpbayes.errors import ArgumentError, DataError, DiagnosticWarning, InfeasibleError
 from ldpbayes.estimators import MLE, Oracle
 from ldpbayes.methods import Exact
-from ldpbayes.posteriors.nuts import JOINT
-from ldpbayes.posteriors.problem import scaled
+from ldpbayes.methods.nuts import JOINT
+from ldpbayes.methods.problem import scaled
 from ldpbayes.priors import Compliance, Dirichlet
 from ldpbayes.protocols import designs
 from ldpbayes.result.cells import select
@@ -353,6 +353,7 @@ def coverage(replications, seed):
     return inside.mean(axis=0)
 
 
+@pytest.mark.calibrate
 def test_intervals_of_stratified_and_clustered_surveys_cover():
     scaled, weighted, plain = coverage(2000, 2)
     assert abs(scaled - 0.95) <= 0.02 and weighted < 0.9 and plain < 0.2

@@ -11,7 +11,7 @@ from scipy import special, stats
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.likelihoods import DenseRows
-from ldpbayes.posteriors.merging import count_groups, merge
+from ldpbayes.methods.merging import count_groups, merge
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, Channel
 from ldpbayes.theory.enumeration import Enumeration, tally_law, tally_states
@@ -82,6 +82,7 @@ def small_collections():
     }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", small_collections())
 def test_moments_and_evidence_equal_enumeration(name):
     survey, alpha = small_collections()[name]
