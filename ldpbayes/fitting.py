@@ -9,6 +9,7 @@ from ldpbayes.collections import as_data
 from ldpbayes.collections.devices import with_outcomes
 from ldpbayes.errors import DiagnosticWarning, warn
 from ldpbayes.priors import DEFAULT
+from ldpbayes.result.extending import checked_groups
 from ldpbayes.result.facts import state
 from ldpbayes.road.methods import Choice, checked
 from ldpbayes.road.request import Request
@@ -71,6 +72,7 @@ def fit(
     progressbar: bool = False,
     estimates: bool = True,
     exclude: Any = (),
+    extend: Any = (),
 ) -> "Result":
     """Return the posterior of the distribution P and of the users' own frequencies F.
 
@@ -104,6 +106,8 @@ def fit(
         design (``fitness.check``), and log Bayes factors between priors.
     exclude : str or sequence of str
         Methods that "auto" leaves out.
+    extend : str or sequence of str
+        Groups for ArviZ that are added at once: see ``Result.extend``.
 
     Returns
     -------
@@ -146,11 +150,14 @@ def fit(
         estimates=estimates,
         exclude=exclude,
     )
+    groups = checked_groups(extend, "extend")
     data = as_data(collected(collection) if isinstance(collection, (str, os.PathLike)) else collection)
     data.warn_if_unidentified()
     facts = {name: fact for of in rooms.brought("FACTS").values() for name, fact in rooms.function(of)(data).items()}
     tree = walk(with_outcomes(data), prior, request)
     state(tree, facts)
+    if groups:
+        tree.extend(*groups)
     if "left_out" in tree.attrs:
         warn(tree.attrs["left_out"], DiagnosticWarning)
     if not tree.attrs["converged"]:

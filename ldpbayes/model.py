@@ -27,7 +27,7 @@ def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior
 
     Cells enter together: one variable holds the reports of all cells through a channel, so that the model is compiled once
     however many cells there are, and its log-likelihood has one value per cell. For a single collection each channel is one
-    observation; ``attach`` adds a pointwise log-likelihood by report, which leave-one-out comparison needs.
+    observation; the result of ``attach`` has a log-likelihood of each report by ``extend``, for leave-one-out comparison.
 
     The *surrogate* log-likelihood c + Σ_x b_x p_x − D_x p_x²/2 costs O(a) for any number of reports, and takes reports
     whose rows no PyMC model could hold. It is an approximation, good near the pilot at which the likelihood is expanded:

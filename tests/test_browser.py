@@ -53,7 +53,7 @@ def dashboard():
     coords = {"cell": list(cells.labels), "category": labels}
     posterior = {"posterior": {"p": draws / draws.sum(axis=-1, keepdims=True)}}
     trace = arviz_base.from_dict(posterior, coords=coords, dims={"p": ["cell", "category"]})
-    return cells, attach(trace, cells, random_seed=1, log_likelihood=False)
+    return cells, attach(trace, cells, random_seed=1)
 
 
 def groups():

@@ -16,8 +16,8 @@ import xarray as xr
 
 from ldpbayes import GRR, Cells, Collection, Tally, answers, fit, load, result, save
 from ldpbayes.collections import Derived
+from ldpbayes.crosschecking.compared import predictive_check
 from ldpbayes.errors import ArgumentError, DataError
-from ldpbayes.fitness.crosschecking import predictive_check
 from ldpbayes.methods.frequency import frequency_moments
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.pymc import observe
@@ -379,10 +379,10 @@ def test_a_hierarchical_trace_becomes_a_result(groups, trace, tmp_path):
 
 @pytest.mark.calibrated("ours")
 def test_leave_one_out_compares_two_models(groups, trace):
-    one = result.attach(trace, groups, random_seed=1)
+    one = result.attach(trace, groups, random_seed=1).extend("log_likelihood")
     pooled = fit(groups.pooled(), "flat", draws=500, random_seed=1)["posterior"]["distribution"].values
     shared = np.repeat(pooled[:, :, None], len(groups), axis=2)  # the same P in all groups
-    two = result.attach(trace_of(shared, dims=("cell", "category")), groups, random_seed=1)
+    two = result.attach(trace_of(shared, dims=("cell", "category")), groups, random_seed=1).extend("log_likelihood")
     found = one["log_likelihood"]["reports"]
     assert found.dims == ("chain", "draw", "report") and 0.4 * groups.n_reports < found.sizes["report"] < groups.n_reports
     draws = one["posterior"]["distribution"].values[1, 7]
@@ -397,7 +397,7 @@ def test_leave_one_out_compares_two_models(groups, trace):
         assert (arviz_stats.loo(tree, pointwise=True).pareto_k < 0.7).all()
     table = arviz_stats.compare({"hierarchical": one, "pooled": two})
     assert set(table.index) == {"hierarchical", "pooled"}
-    result.add_log_likelihood(one, groups, by="cell")
+    one.extend("log_likelihood", by="cell")
     assert one["log_likelihood"]["reports"].dims == ("chain", "draw", "cell")
     np.testing.assert_allclose(one["log_likelihood"]["reports"].values[1, 7], expected, rtol=1e-12)
 
@@ -405,7 +405,7 @@ def test_leave_one_out_compares_two_models(groups, trace):
 def test_pointwise_log_likelihood_by_report():
     collection = survey([90, 50, 40, 20])
     tree = fit(collection, "flat", "exact", draws=200, random_seed=1)
-    result.add_log_likelihood(tree, collection)
+    tree.extend("log_likelihood")
     values = tree["log_likelihood"]["reports"]
     assert values.dims == ("chain", "draw", "report") and values.sizes["report"] == 200
     p = tree["posterior"]["distribution"].values[0, 0]
@@ -452,5 +452,5 @@ def test_traces_that_do_not_fit_are_refused(change, words):
 
 def test_log_likelihood_of_other_data_is_refused(groups):
     tree = fit(survey([90, 50, 40, 20]), "flat", "exact", draws=20, random_seed=1)
-    with pytest.raises(ArgumentError, match="what the result was fitted to"):
-        result.add_log_likelihood(tree, groups)
+    with pytest.raises(ArgumentError, match="fitted to"):
+        tree.extend("log_likelihood", collection=groups)

@@ -78,3 +78,23 @@ class AbstractParts(AbstractPrior):
         """Return (prior, its unknowns) of each part, of parts that are made of parts themselves each of theirs."""
         pairs = [prior._leaves(own) if isinstance(prior, AbstractParts) else [(prior, own)] for prior, own in self._each(z)]
         return [pair for some in pairs for pair in some]
+
+
+def log_density_of_shares(prior: AbstractPrior, p: np.ndarray) -> np.ndarray | None:
+    """Return the log-density of P in softmax coordinates, up to a constant, of a Dirichlet prior or one of such parts.
+
+    To the power γ it is that of γ times the concentrations. None of any other prior.
+
+    Parameters
+    ----------
+    prior : AbstractPrior
+    p : (…, a) array
+        Draws of P.
+    """
+    alpha = prior.concentrations()
+    if alpha is not None:
+        return np.log(np.maximum(p, 1e-300)) @ alpha
+    if not isinstance(prior, AbstractParts):
+        return None
+    logs = [log_density_of_shares(part, x) for part, x in zip(prior.parts, prior.parted(p), strict=True)]
+    return None if any(log is None for log in logs) else sum(logs)  # type: ignore[arg-type, return-value]  # arrays

@@ -235,6 +235,11 @@ def _reports(table, asked, labels, labelled, answer):
     return RowReports(*place_of, np.array(channel))
 
 
+def cells_of(data: Any) -> Cells | None:
+    """Return data that are Cells, which bring their reports along; None of a table."""
+    return data if isinstance(data, Cells) else None
+
+
 def reports_of_cells(cells: Cells) -> tuple[RowReports, np.ndarray]:
     """Return (reports, cell of each of their rows) of Cells with their reports; of samples every kind of respondent."""
     of_cells = [_of_cell(cell) for cell in cells.collections()]

@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 import ldpbayes as lb
-from ldpbayes.result import add_log_likelihood, attach
+from ldpbayes.result import attach
 from ldpbayes.result.facts import facts_of
 
 RNG = np.random.default_rng(38)
@@ -79,7 +79,7 @@ def test_the_prior_of_the_model_is_where_arviz_looks_for_it(tmp_path):
         drawn = pm.sample(100, tune=100, chains=2, cores=1, random_seed=1, progressbar=False)
         drawn["prior"] = pm.sample_prior_predictive(50, random_seed=1)["prior"]
         pm.stats.compute_log_prior(drawn, progressbar=False)
-    attach(drawn, data, random_seed=1).save(tmp_path / "own.nc")
+    attach(drawn, data, random_seed=1).extend("log_likelihood").save(tmp_path / "own.nc")
     tree = lb.load(tmp_path / "own.nc").tree
     arviz_plots.plot_prior_posterior(tree, var_names=["distribution"], backend="none")
     sensitivity = arviz_stats.psense_summary(tree, var_names=["distribution"])
@@ -109,8 +109,7 @@ def test_no_pit_is_drawn_of_predicted_counts_which_have_no_likelihood_each(by):
             "observed_data": {"reports": (("cell", "reports_report"), drawn[0, 0])},
         }
         given = xr.DataTree.from_dict({name: xr.Dataset(of) for name, of in groups.items()})
-    tree = attach(given, data, random_seed=1, log_likelihood=False)
-    add_log_likelihood(tree, data, by=by)
+    tree = attach(given, data, random_seed=1).extend("log_likelihood", by=by)
     with pytest.raises((ValueError, IndexError)):
         arviz_plots.plot_loo_pit(tree, var_names=["reports"], backend="none")
 
@@ -166,7 +165,7 @@ def test_p_is_that_of_the_answers_where_some_deny_or_ignore_the_device(kind, man
     np.testing.assert_allclose(tree["posterior"][kind], share, rtol=1e-12)
     assert tree["posterior"]["category"].values.tolist() == ["no", "yes"] and tree["posterior"]["twice"].shape == p.shape
     assert {"denial": "'denial' is", "noncompliance": "'noncompliance' is"}[kind] in str(facts_of(tree))
-    add_log_likelihood(tree, data, by="cell" if many else "report")
+    tree.extend("log_likelihood", by="cell" if many else "report")
     total = tree["log_likelihood"]["reports"].sum(tree["log_likelihood"]["reports"].dims[-1]).values
     columns = np.moveaxis(p, -1, 0).reshape(3, 800, -1)
     each = [survey.rows.log_likelihood(np.ascontiguousarray(columns[..., c])) for c in range(1 + many)]
@@ -180,7 +179,7 @@ def test_what_observe_takes_attach_takes_and_what_is_no_trace_is_refused():
     (tally,) = data.tallies
     named, one = (attach(given, reports, random_seed=1) for reports in (data, tally))
     np.testing.assert_array_equal(one["posterior"]["frequency"].values, named["posterior"]["frequency"].values)
-    assert add_log_likelihood(one, tally)["log_likelihood"].sizes["report"] == 1000
+    assert one.extend("log_likelihood")["log_likelihood"].sizes["report"] == 1000
     summary = lb.collections.Summary.of(tally.rows, np.full(3, 1 / 3))
     assert attach(trace(), summary, random_seed=1).attrs["n_reports"] == 1000
     for wrong in ({"posterior": trace()["posterior"].to_dataset()}, trace()["posterior"], trace()["posterior"].to_dataset()):

@@ -137,8 +137,6 @@ class Quadrature(AbstractPosterior):
     Stroud (1971), "Approximate Calculation of Multiple Integrals", for conical products.
     """
 
-    draws: int = 1000
-    chains: int = 4
     tolerance: float = 1e-6
     nodes: int = 28
     coarser: float = 0.8
@@ -146,7 +144,7 @@ class Quadrature(AbstractPosterior):
     node_work: float = 12
     max_work: float = 6e9
     name: ClassVar[str] = "quadrature"
-    order: ClassVar[float] = 2
+    after: ClassVar[str] = "exact"
     most: ClassVar[float] = 1.7e8
     pace: ClassVar[Pace] = Pace(0.05, 0.0, 1e-8)
     needs: ClassVar[tuple[str, ...]] = ("rows",)
