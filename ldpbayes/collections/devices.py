@@ -29,7 +29,14 @@ def over_outcomes(protocols: Mapping[str, Any], categories: Sequence[str]) -> tu
     ArgumentError, InfeasibleError
         Where the devices have too many outcomes together, or some respondents may deny or ignore the device.
     """
+<<<<<<< HEAD
     devices = {p: name for name, p in reversed(list(protocols.items())) if not p.owners and p.device_law() is not None}
+=======
+    devices: dict[Any, str] = {}
+    for name, protocol in protocols.items():
+        if not protocol.owners and protocol.device_law() is not None:
+            devices.setdefault(protocol, name)
+>>>>>>> 9ef0a41367b358c5653e3162dff586910ecfee40
     if not devices:
         return dict(protocols), tuple(categories)
     if any(protocol.owners for protocol in protocols.values()):
@@ -87,7 +94,11 @@ def without_outcomes(collection: Any) -> Any:
         if item.name not in brought:
             of, given = (tuple(x for x in labels if x in answers) for labels in (item.of, item.given))
             derived.append(replace(item, of=of, given=() if given == answers else given))
-    tallies = tuple(Tally.trusted(t.protocol.inner, t.reports, t.counts, t.name) for t in collection.tallies)
+    inner: list[Any] = [tally.protocol for tally in collection.tallies]
+    tallies = tuple(
+        Tally.trusted(protocol.inner, t.reports, t.counts, t.name)
+        for protocol, t in zip(inner, collection.tallies, strict=True)
+    )
     return replace(collection, categories=answers, tallies=tallies, derived=tuple(derived))
 
 

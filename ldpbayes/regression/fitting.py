@@ -270,6 +270,10 @@ def regress(
     if predicted is not None:
         answers = reports.pooled.answers if experiment is None else experiment.traits
         records, of_answer = predicted.of(rows, reports, answers, reference).under(prior, columns.terms)
+    if reports.pooled.device_law is not None:
+        devices.refuse(
+            {"method='mle'": method == "mle", "a private predictor": predicted, "deniers": of_denial, "totals": totals}
+        )
     model = Model.of(columns, reports, reference, of_answer, beside, experiment, link, honesty)
     if totals is not None:
         if records is not None:
@@ -280,8 +284,6 @@ def regress(
     if left_out:
         warn(left_out, DiagnosticWarning)
     facts = {"dropped": reports.dropped} if reports.dropped else {}
-    if method == "mle" and reports.pooled.device_law is not None:
-        raise InfeasibleError("Maximum likelihood needs a device that is known: state its probabilities by known().")
     if method == "mle":
         with OneThread():
             estimate = _maximum(model, request.ci_prob, draws * chains)
