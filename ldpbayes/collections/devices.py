@@ -29,14 +29,10 @@ def over_outcomes(protocols: Mapping[str, Any], categories: Sequence[str]) -> tu
     ArgumentError, InfeasibleError
         Where the devices have too many outcomes together, or some respondents may deny or ignore the device.
     """
-<<<<<<< HEAD
-    devices = {p: name for name, p in reversed(list(protocols.items())) if not p.owners and p.device_law() is not None}
-=======
     devices: dict[Any, str] = {}
     for name, protocol in protocols.items():
         if not protocol.owners and protocol.device_law() is not None:
             devices.setdefault(protocol, name)
->>>>>>> 9ef0a41367b358c5653e3162dff586910ecfee40
     if not devices:
         return dict(protocols), tuple(categories)
     if any(protocol.owners for protocol in protocols.values()):

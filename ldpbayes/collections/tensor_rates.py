@@ -56,11 +56,7 @@ def observe(name: str, p: Any, data: Any, channel: Any, dims: tuple | None = Non
     return tuple(out)
 
 
-<<<<<<< HEAD
-def _add_channel(name: str, p: Any, tallies: Any, channel: Any, categories: Any, dims: Any) -> Any:
-=======
 def _add_channel(name: str, p: Any, tallies: list, channel: Any, categories: tuple, dims: tuple) -> Any:
->>>>>>> 9ef0a41367b358c5653e3162dff586910ecfee40
     """Add Multinomial(n_c, Q p_c) over every report, with a tensor Q."""
     protocol, lead = tallies[0].protocol, dims[0]
     every, channel = protocol.all_reports(), tensor.as_tensor(channel).astype("float64")
@@ -75,11 +71,7 @@ def _add_channel(name: str, p: Any, tallies: list, channel: Any, categories: tup
     return pm.Multinomial(name, n=users, p=pt.dot(p, channel.T), observed=observed, dims=(*lead, report))
 
 
-<<<<<<< HEAD
-def _add_rates(name: str, p: Any, tallies: Any, rates: Any, categories: Any, dims: Any) -> Any:
-=======
 def _add_rates(name: str, p: Any, tallies: list, rates: Any, categories: tuple, dims: tuple) -> Any:
->>>>>>> 9ef0a41367b358c5653e3162dff586910ecfee40
     """Add the likelihood of whole reports with two rates that are tensors; its value are the support counts."""
     lead, last = dims
     forms = [tally.protocol.rated(tally.reports) for tally in tallies]
@@ -95,14 +87,8 @@ def _add_rates(name: str, p: Any, tallies: list, rates: Any, categories: tuple, 
     users = np.array([tally.n_reports for tally in tallies], dtype=float)
     bits, constant = forms[0].bits, forms[0].log_constant
 
-<<<<<<< HEAD
-    def logp(
-        value: Any, p: Any, on: Any, off: Any, hits: Any, sizes: Any, ones: Any, weights: Any, place: Any, users: Any
-    ) -> Any:
-=======
     def logp(value: Any, p: Any, on: Any, off: Any, *parameters: Any) -> Any:
         hits, sizes, ones, weights, place, users = parameters
->>>>>>> 9ef0a41367b358c5653e3162dff586910ecfee40
         rows = pt.exp(hits * pt.log(on / off) + (sizes - hits) * pt.log((1 - on) / (1 - off)))
         base = constant + ones * pt.log(off) + (bits - ones) * pt.log1p(-off)
         terms = weights * (base + pt.log((rows * (p[place] if lead else p)).sum(axis=-1)))

@@ -108,17 +108,6 @@ def _others(trace, data, var_name):
     return found | {one.name: (one.dims[2:], one.values, {"of": "model"} | one.attrs) for one in arrays}, labels
 
 
-<<<<<<< HEAD
-=======
-def _doubts(data):
-    """Return what a result says of those who deny or ignore the device, as an attr; nothing where nobody does."""
-    if not data.laws:
-        return {}
-    words = words_of(data)
-    return words.of_each() if data.by else {words.name: words.explanation}
-
-
->>>>>>> 9ef0a41367b358c5653e3162dff586910ecfee40
 def _draws(trace, data, var_name):
     """Return the draws of P, (chains, draws, [cells,] a), checked against the data, and their name."""
     if not isinstance(trace, xr.DataTree):
