@@ -33,10 +33,10 @@ if TYPE_CHECKING:  # so that editors complete the names that load on first use
     from ldpbayes.answers import comparisons, contrast, poststratify, predictions
     from ldpbayes.association.fitting import associate
     from ldpbayes.collections import Cells, Collection, Tally
+    from ldpbayes.crosschecking.compared import crosscheck
     from ldpbayes.errors import LDPBayesError
     from ldpbayes.examples import list_examples, load_example
     from ldpbayes.fitness import check
-    from ldpbayes.fitness.crosschecking import crosscheck
     from ldpbayes.fitting import fit, select_method
     from ldpbayes.pages import save, show
     from ldpbayes.planning.plans import plan
@@ -64,7 +64,7 @@ _HOMES = {
     "collections": "collections",
     "comparisons": "answers",
     "contrast": "answers",
-    "crosscheck": "fitness.crosschecking",
+    "crosscheck": "crosschecking.compared",
     "errors": "errors",
     "estimators": "estimators",
     "fit": "fitting",

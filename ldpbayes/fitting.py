@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldpbayes import checks, rooms
 from ldpbayes.collections import as_data
+from ldpbayes.collections.devices import with_outcomes
 from ldpbayes.errors import DiagnosticWarning, warn
 from ldpbayes.presenting import recorded
 from ldpbayes.priors import DEFAULT
@@ -49,7 +50,7 @@ def select_method(
     InfeasibleError
         Where no method applies; the sentence says why for each.
     """
-    data = as_data(collection, cells=False)
+    data = with_outcomes(as_data(collection, cells=False))
     request = Request.of(draws=None if draws is None else checks.integer(draws, "draws", 1), chains=chains, exclude=exclude)
     if request.undrawn(data):  # fit would make no draws, and choose no method
         request = request.drawing(data.n_categories)
@@ -156,7 +157,7 @@ def fit(
     data = as_data(collected(collection) if isinstance(collection, (str, os.PathLike)) else collection)
     data.warn_if_unidentified()
     facts = {name: fact for of in rooms.brought("FACTS").values() for name, fact in rooms.function(of)(data).items()}
-    tree = walk(data, prior, request)
+    tree = walk(with_outcomes(data), prior, request)
     state(tree, facts)
     if groups:
         tree.extend(*groups)

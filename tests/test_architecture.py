@@ -39,11 +39,21 @@ LAYERS = [
     {"estimators", "examples", "methods", "result", "theory"},
     {"answers", "describing", "fitness", "fitting", "model", "road"},
     {"pages", "plots", "pymc"},
-    {"association", "planning", "private_groups", "regression", "repeated", "robust", "scanning", "surveys"},
+    {
+        "association",
+        "crosschecking",
+        "planning",
+        "private_groups",
+        "regression",
+        "repeated",
+        "robust",
+        "scanning",
+        "surveys",
+    },
     {"__main__", "cli"},
 ]
 #: What one may leave closed: a room stands on the core, and no other room needs it. ``ldpbayes/rooms.py`` has their tables.
-ROOMS = {"association", "planning", "private_groups", "regression", "repeated", "robust", "scanning", "surveys"}
+ROOMS = LAYERS[-2]
 #: Rooms that name others, as the docstrings of their packages say.
 BETWEEN: dict[str, set[str]] = {}
 #: Who may name every room.
@@ -126,6 +136,7 @@ HOMES = {
         "methods.nuts",
         "priors.base",
         "priors.tree",
+        "priors.device",
         "priors.dirichlet",
         "priors.extended",
         "priors.floor",
@@ -133,7 +144,7 @@ HOMES = {
         "priors.product",
     },
     "nutpie": {"inference.nuts", "methods.nuts"},
-    "cvxpy": {"estimators.solvers.convex", "fitness.convex"},
+    "cvxpy": {"estimators.solvers.convex", "crosschecking.convex"},
     "arviz_stats": {"inference.importance", "inference.diagnostics"},
     "matplotlib": {"plots", "plots.base"},
     "narwhals": {"sources.frames"},

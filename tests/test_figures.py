@@ -13,8 +13,8 @@ from test_browser import dashboard
 
 import ldpbayes as lb
 from ldpbayes import planning, plots
+from ldpbayes.crosschecking.compared import concluded
 from ldpbayes.errors import ArgumentError, DataError
-from ldpbayes.fitness.crosschecking import concluded
 from ldpbayes.pages import about, renderers, show, summary
 from ldpbayes.plots import base
 

@@ -75,10 +75,8 @@ from ldpbayes.methods.base import AbstractPosterior, Outcome, Preparation
 class Toy(AbstractPosterior):
     """Sampling-importance-resampling from the prior."""
 
-    draws: int = 1000
-    chains: int = 4
     name: ClassVar[str] = "toy"
-    order: ClassVar[float] = 99
+    after: ClassVar[str] = "nuts"
     needs: ClassVar[tuple[str, ...]] = ("rows",)
 
     def prepare(self, problem):

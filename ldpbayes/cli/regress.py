@@ -7,7 +7,16 @@ from ldpbayes.errors import ArgumentError
 
 #: How the regression is computed.
 MODEL = options.OptionGroup(
-    reference=None, prior=None, method="auto", missing="refuse", ci_prob=0.95, draws=1000, random_seed=None
+    family=None,
+    private=None,
+    reference=None,
+    prior=None,
+    link="logit",
+    method="auto",
+    missing="refuse",
+    ci_prob=0.95,
+    draws=1000,
+    random_seed=None,
 )
 
 
@@ -31,6 +40,9 @@ def command(
     Where some deny: --set deniers.of=yes --set deniers.say=no --set deniers.channel=direct, and for the log odds of their
     share --set deniers.formula=age.
 
+    A private answer as a predictor of an open outcome: "income ~ age + private(smokes)" with --family normal (numbers),
+    bernoulli (0 and 1) or poisson (counts). The private answer has the same covariates, or those of --private.
+
     Examples:
 
       ldpbayes regress example:nigeria_cells "connected ~ female + married + age_group"
@@ -42,6 +54,9 @@ def command(
 
       ldpbayes regress example:survey.csv "smokes ~ age" --protocol warner -p p=0.7 --categories no,yes --set weights=w
       --set strata=region --set cluster=village
+
+      ldpbayes regress example:survey.csv "income ~ age + private(smokes)" --family normal --private "smokes ~ age + region"
+      --protocol warner -p p=0.7 --categories no,yes
     """
     from ldpbayes.regression import regress
 
@@ -52,7 +67,7 @@ def command(
     if deniers:
         deniers |= {name: options.columns([deniers[name]]) for name in ("of", "channel") if name in deniers}
     columns = {"count": count, **sample, "report": reports.columns}
-    data, stated, collection = _read(options.located(file), formula, reports, columns)
+    data, stated, collection = _read(options.located(file), formula, reports, columns, model)
     outputs.check()
     stated |= model | {"deniers": deniers}
     result = regress(data, formula, **stated, progressbar=outputs.shows_progress)
@@ -61,27 +76,29 @@ def command(
     return printing.status_of(result)
 
 
-def _read(file, formula, reports, columns):
+def _read(file, formula, reports, columns, model):
     """Return (data, what else is stated, the Cells or None) of a table, or of a collection that knows its protocol."""
     from ldpbayes.regression.formula import Formula
+    from ldpbayes.regression.predictor import Predicted
 
+    answer = Formula.parse(formula)
+    predicted = Predicted.asked(answer, model["family"], model["private"])
+    answer, outcome = (answer, ()) if predicted is None else (predicted.private, predicted.columns)
     if file.lower().endswith(".toml"):
         stated = [name for name, value in (*dataclasses.asdict(reports).items(), *columns.items()) if value]
         if stated:
             raise ArgumentError(f"{stated[0]} must be left out: the collection file says how its reports were made.")
-        return _cells(file, formula)
+        return _cells(file, (*outcome, *answer.variables))
     stated = {"protocol": reports.mechanism, "categories": reports.names, **columns}
     named = [columns[name] for name in ("count", "weights", "strata", "cluster") if name in columns]
-    texts = reports.columns or (*reports.mechanism.report_fields, Formula.parse(formula).answer)
+    texts = reports.columns or (*reports.mechanism.report_fields, answer.answer)
     wanted = [*named, *(reports.columns or ())]
     return options.read_table(file, wanted, texts=texts, count=columns["count"]), stated, None
 
 
-def _cells(file, formula):
+def _cells(file, names):
     """Return the data, no other arguments and the Cells of a collection file, split by the covariates of the formula."""
-    from ldpbayes.regression.formula import Formula
-
-    names = Formula.parse(formula).variables
+    names = tuple(dict.fromkeys(names))
     cells = options.read(file)
     if not cells.by or not set(names) <= {*cells.by, *(cells.covariates or {})}:
         if not names:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from ldpbayes import checks
 from ldpbayes.collections.data import AbstractData
 from ldpbayes.collections.derived import Derived, check_name, check_text
+from ldpbayes.collections.devices import without_outcomes
 from ldpbayes.collections.noncompliance import identification, null_space, shares_of
 from ldpbayes.collections.survey import Survey
 from ldpbayes.collections.tally import Tally
@@ -307,8 +308,7 @@ class Collection(AbstractData):
     @cached_property
     def owners(self) -> tuple[int | None, ...]:
         """Of the last categories: whose deniers they are by ``with_deniers``; None of each by ``with_noncompliers``."""
-        wrapped = [tally.protocol.noncompliance() for tally in self.tallies]
-        owners = {() if protocol is None else protocol.owners for protocol in wrapped}
+        owners = {tally.protocol.owners for tally in self.tallies}
         return owners.pop() if len(owners) == 1 else ()
 
     def collections(self) -> Iterator["Collection"]:
@@ -380,6 +380,8 @@ class Collection(AbstractData):
 
     @cached_property
     def _identifiability(self) -> str:
+        if self.device_law is not None:  # outcomes are not told apart, and need not be: their law is known
+            return without_outcomes(self).identifiability()
         groups = self.unidentified()
         if not groups:
             return ""

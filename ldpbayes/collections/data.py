@@ -186,6 +186,12 @@ class AbstractData(ABC):
         return function(self)
 
     @property
+    def device_law(self) -> Any:
+        """The law of the outcomes of uncertain devices, where the categories are these; else None. See ``with_outcomes``."""
+        tallies = next(iter(self.collections())).tallies if self.n_laws else ()
+        return tallies[0].protocol.device_law() if tallies else None
+
+    @property
     def n_laws(self) -> int:
         """Number of the last categories that are no answers; 0 where everybody follows the device."""
         return len(self.owners)
@@ -208,11 +214,15 @@ class AbstractData(ABC):
     @property
     def denied(self) -> tuple[str, ...]:
         """The answers that some of their people deny; empty where nobody does."""
+        if self.device_law is not None:
+            return ()
         return tuple(self.categories[x] for x in self.owners if x is not None)
 
     @property
     def doubt(self) -> str:
         """What some respondents may do instead of following the device, in words; empty where everybody follows it."""
+        if self.device_law is not None:
+            return "the probabilities of the device are uncertain"
         return "" if not self.n_laws else "respondents may deny" if self.denied else "respondents may ignore the device"
 
 

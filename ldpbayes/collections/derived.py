@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -90,6 +91,17 @@ class Derived:
     @staticmethod
     def _sum(labels: Sequence[str], p: np.ndarray, categories: Sequence[str]) -> np.ndarray:
         return p[..., [categories.index(label) for label in labels]].sum(axis=-1)
+
+
+def of_device(law: Any, categories: Sequence[str]) -> tuple[Derived, ...]:
+    """Return the probabilities of a device, a DeviceLaw, as derived quantities of the categories, which are its outcomes."""
+    labels, out = np.array(categories, dtype=object), []
+    for (names, _), places in zip(law.unknowns, law.places, strict=True):
+        given = tuple(labels[places >= 0])
+        for u, name in enumerate(names):
+            if name:
+                out.append(Derived(name, tuple(labels[places == u]), () if len(given) == labels.size else given))
+    return tuple(out)
 
 
 def evaluate_draws(

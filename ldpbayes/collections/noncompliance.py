@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.collections.derived import Derived
+from ldpbayes.collections.derived import Derived, of_device
 from ldpbayes.collections.tally import Tally
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.protocols.laws import ListLaw
@@ -60,7 +60,8 @@ class Words:
 
     def of_each(self) -> dict[str, str]:
         """Return what a result of cells says, by the name of the attr."""
-        return {self.name: f"{self.explanation} Every cell has its own {self.symbol}."}
+        own = "" if self is UNCERTAIN else f" Every cell has its own {self.symbol}."
+        return {self.name: f"{self.explanation}{own}"}
 
 
 IGNORING = Words(
@@ -90,12 +91,26 @@ DENYING = Words(
     "prior, such as Denial(denial=(2, 18)) or --set deniers_prior=2,18, a fit is possible",
     0.5,
 )
+UNCERTAIN = Words(
+    "uncertain_device",
+    "uncertain_device_test",
+    "θ",
+    "a known device",
+    "the device is another one",
+    "the probabilities of the device",
+    "The probabilities of the device are unknowns beside P: their laws are the prior, and the reports inform them too; all "
+    "cells have the same. That the device did here as in the trials behind the laws is an assumption.",
+    "",
+    0.0,
+)
 #: What is said where no law was stated.
 NOBODY = "Every respondent is taken to follow the device; with_noncompliers and with_deniers state how others would report."
 
 
 def words_of(data: Any) -> Words:
-    """Return what is said of those who deny, or of those who ignore the device."""
+    """Return what is said of those who deny, of those who ignore the device, or of an uncertain device."""
+    if data.device_law is not None:
+        return UNCERTAIN
     return DENYING if data.denied else IGNORING
 
 
@@ -150,7 +165,7 @@ def with_noncompliers(collection: Collection, laws: Mapping, known: Sequence[str
                 raise
             raise ArgumentError(f"Channel {shown(tally.name)}: {err} Each channel may have a law of its own.") from err
         tallies.append(Tally.trusted(Noncompliance(tally.protocol, laws_of), tally.reports, tally.counts, tally.name))
-    return _extended(collection, tuple(laws), tallies)
+    return extended(collection, tuple(laws), tallies)
 
 
 def with_deniers(
@@ -180,7 +195,7 @@ def with_deniers(
         laws = tuple(Input((target if tally.name in where else x,)) for x in places)
         protocol = Noncompliance(tally.protocol, laws, places)
         tallies.append(Tally.trusted(protocol, tally.reports, tally.counts, tally.name))
-    return _extended(collection, names, tallies)
+    return extended(collection, names, tallies)
 
 
 def deniers_stated(stated: Mapping) -> dict[str, Any]:
@@ -216,7 +231,7 @@ def _alone(collection: Collection, door: str, what: str) -> None:
         )
 
 
-def _extended(collection: Collection, names: tuple[str, ...], tallies: list[Tally]) -> Collection:
+def extended(collection: Collection, names: tuple[str, ...], tallies: list[Tally]) -> Collection:
     """Return the collection with further categories, through channels that know their laws."""
     out = replace(collection, categories=(*collection.categories, *names), tallies=tuple(tallies), derived=())
     columns = columns_of(out, collection.categories)
@@ -245,7 +260,12 @@ def _of_channel(law: object, channel: str) -> object:
 
 
 def shares_of(collection: Any) -> tuple:
-    """Return the share of all who deny or ignore the device, and that of each law or category, as derived quantities."""
+    """Return the share of all who deny or ignore the device, and that of each law or category, as derived quantities.
+
+    Of an uncertain device its probabilities.
+    """
+    if collection.device_law is not None:
+        return of_device(collection.device_law, collection.categories)
     name, laws = words_of(collection).name, collection.laws
     if not collection.denied:
         of_laws = [Derived(f"{name}, {law.replace('/', '∕')}", (law,)) for law in laws] if len(laws) > 1 else []
@@ -288,7 +308,7 @@ def collapse(p: np.ndarray, owners: tuple[int | None, ...]) -> np.ndarray:
 def identification(collection: Collection, gamma: float | None = None, reports: float | None = None) -> Identification:
     """Return what the reports can say of γ or δ, as if there were so many; see Collection.noncompliance."""
     owners, size = collection.owners, collection.n_categories
-    if not owners:
+    if not owners or collection.device_law is not None:
         return Identification(True, float("nan"), float("nan"), 0.0, NOBODY)
     a, n, words = size - len(owners), collection.n_reports if reports is None else reports, words_of(collection)
     gamma = words.usual if gamma is None else gamma

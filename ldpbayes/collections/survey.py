@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import stdtrit
 
 from ldpbayes import checks
 from ldpbayes.collections.constants import LARGEST_WEIGHT, RANK_TOLERANCE
@@ -61,6 +60,8 @@ class DesignEffect:
     @property
     def inflation(self) -> float:
         """(t(degrees) / t(n − 1))² ≥ 1, t the .975 quantiles of Student's law: what V is made larger by, as an estimate."""
+        from scipy.special import stdtrit
+
         least, most = stdtrit([self.n - 1.0, min(max(self.degrees, 1.0), 1e9)], 0.975)
         return max(most / least, 1.0) ** 2
 

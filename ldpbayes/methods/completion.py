@@ -89,6 +89,8 @@ class Completion:
             facts = {name: value for name, value in facts.items() if not name.startswith("log_evidence")}
         elif problem.alpha is not None and "log_evidence" in exact:
             facts["log_evidence_error"] = max(facts.get("log_evidence_error", 0.0), evidence_error(problem.alpha))
+        if collection.device_law is not None:
+            facts |= words_of(collection).of_each()
         draws, frequencies, share = outcome.distribution, None, 1.0
         stats, hyper = dict(outcome.stats), dict(outcome.hyperparameters)
         if stated := problem.stated:
@@ -210,7 +212,8 @@ def of_draws(
         What ``frequency.together`` returned for these draws.
     """
     allocated, mean, how = drawn or frequency.together(data.likelihoods, draws, rng)
-    derived = {item.name: (data.dims[:-1], item.evaluate(draws, data.categories)) for item in data.derived}
+    asked = [item for item in data.derived if item.name not in others]  # a device that all cells share is one number
+    derived = {item.name: (data.dims[:-1], item.evaluate(draws, data.categories)) for item in asked}
     coords: dict[str, Any] = {}
     if data.owners:
         draws, allocated = collapse(draws, data.owners), None if allocated is None else collapse(allocated, data.owners)

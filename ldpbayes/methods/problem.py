@@ -15,6 +15,7 @@ from ldpbayes.methods import merging
 from ldpbayes.methods.constants import CONCENTRATIONS
 from ldpbayes.methods.expansion import refusal, trusted
 from ldpbayes.priors import AbstractPrior, as_prior, prior_for
+from ldpbayes.priors.device import WithDevice
 from ldpbayes.priors.extended import Extended
 from ldpbayes.priors.mixing import Mixing
 from ldpbayes.priors.tree import SHARE, Tree
@@ -255,6 +256,8 @@ def prior_of_cells(prior: Any, data: Any) -> AbstractPrior | Any:
     """
     if not data.by:
         return prior
+    if data.device_law is not None:
+        return WithDevice.of(prior, data, prior_for)
     if isinstance(prior, str) and prior.startswith(SHARE):
         prior = Tree.of_share(next(data.collections()), prior.removeprefix(SHARE))
     if not data.laws:

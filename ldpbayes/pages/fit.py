@@ -261,7 +261,7 @@ def notes_of(tree):
         attrs,
         (Kind.DIAGNOSTIC if attrs["converged"] else Kind.WARNING, "outcome"),
         (Kind.WARNING, "left_out", "identifiability", "caveat"),
-        (Kind.DATA, "dropped", "device", "pseudo", "clusters", "spent", "noncompliance", "deniers"),
+        (Kind.DATA, "dropped", "device", "pseudo", "clusters", "spent", "noncompliance", "deniers", "uncertain_device"),
         (Kind.VERDICT, "compliance", "honesty"),
         (Kind.WORTH, "worth"),
         (Kind.WARNING, "decides"),

@@ -19,7 +19,6 @@ from ldpbayes.result.facts import facts_of
 
 #: What of the core has a page, in words, by the class that knows it (of itself or of a base class); the builder of its page.
 PAGES = {
-    "ldpbayes.fitness.crosschecking.CrossCheck": ("a CrossCheck", "pages.crosscheck.of_crosscheck"),
     "ldpbayes.fitness.base.Fitness": ("a Fitness", "pages.check.of_check"),
     "ldpbayes.fitness.cells.CellsFitness": ("a CellsFitness", "pages.check.of_check_of_cells"),
     "ldpbayes.road.methods.Choice": ("a Choice", "pages.data.of_choice"),

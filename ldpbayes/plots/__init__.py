@@ -9,12 +9,12 @@ from ldpbayes.doors import lazily
 
 if TYPE_CHECKING:
     from ldpbayes.association.figures import plot_association as plot_association
+    from ldpbayes.crosschecking.figures import plot_crosscheck as plot_crosscheck
     from ldpbayes.planning.figures import plot_plan as plot_plan
     from ldpbayes.plots.base import PALETTE as PALETTE
     from ldpbayes.plots.base import save_figure as save_figure
     from ldpbayes.plots.base import to_pdf as to_pdf
     from ldpbayes.plots.base import to_svg as to_svg
-    from ldpbayes.plots.crosschecking import plot_crosscheck as plot_crosscheck
     from ldpbayes.plots.forest import plot_forest as plot_forest
     from ldpbayes.plots.groups import plot_groups as plot_groups
     from ldpbayes.plots.predictive import plot_expected as plot_expected
@@ -34,7 +34,7 @@ _HOMES = {
     "plot_association": "association.figures",
     "plot_coefficients": "regression.figures",
     "plot_contamination": "robust.figures",
-    "plot_crosscheck": "plots.crosschecking",
+    "plot_crosscheck": "crosschecking.figures",
     "plot_expected": "plots.predictive",
     "plot_forest": "plots.forest",
     "plot_groups": "plots.groups",

@@ -26,7 +26,7 @@ from ldpbayes.private_groups.rounding import Classes, rounding_classes
 from ldpbayes.private_groups.smoothing import Curve, Curves, Exchange, Walk, approximated, draw_curves
 from ldpbayes.private_groups.storing import TARGETS
 from ldpbayes.private_groups.tails import hangs_on
-from ldpbayes.result.beside import cells_left_out
+from ldpbayes.result.fits import cells_left_out
 from ldpbayes.sources.records import Entries
 
 #: Ways to the answer; "auto" begins with the first and hands over where its check fails.

@@ -450,6 +450,15 @@ class AbstractProtocol(abc.ABC):
         """Return the chances that a report supports two categories, where all pairs have the same; else None."""
         return None
 
+    @property
+    def owners(self) -> tuple[int | None, ...]:
+        """The category that each of the last ones belongs to, None of people who ignore the device; empty elsewhere."""
+        return ()
+
+    def device_law(self) -> Any:
+        """Return the law of the channel's probabilities where they are not known exactly, a DeviceLaw; else None."""
+        return None
+
     def repeats(self) -> Any:
         """Return this protocol where a report is everything that one user sent; else None. See ``ldpbayes.repeated``."""
         return None

@@ -45,7 +45,9 @@ class AbstractHashing(AbstractMapped):
 
 @dataclass(frozen=True)
 class LocalHashing(AbstractHashing):
-    """Local hashing LH(g): the report is (seed, value), value = GRR_g(hash_seed(x)) with a uniform public seed.
+    """Many categories and short reports: GRR of the value's hash under a public seed.
+
+    The report is (seed, value), value = GRR_g(hash_seed(x)) with a uniform public seed.
 
     P(value | seed, x) = (1 + β[hash_seed(x) = value]) / (g + β), β = e^ε − 1. Given its seed every report is exactly
     ε-private for any hash function; the hash only affects how well categories are distinguished.

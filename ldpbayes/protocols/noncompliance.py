@@ -113,7 +113,9 @@ def _plain(report):
 
 @dataclass(frozen=True)
 class Noncompliance(AbstractProtocol):
-    """Another protocol with respondents who ignore it: P(report) = (1 − γ) Q p + γ q = [Q, q] p′, p′ = ((1 − γ) p, γ).
+    """Another protocol, which some respondents ignore.
+
+    P(report) = (1 − γ) Q p + γ q = [Q, q] p′, p′ = ((1 − γ) p, γ).
 
     One more category for each law q. A respondent of the first a categories follows the wrapped protocol; one of the others
     sends a report of the law for every true value.

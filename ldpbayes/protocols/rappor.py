@@ -72,7 +72,9 @@ class UnlistedWords(AbstractLaw):
 
 @dataclass(frozen=True)
 class Rappor(AbstractProtocol):
-    """RAPPOR(p, q, f) over Bloom filters of ``n_bits`` bits with ``hashes`` hashes, in ``cohorts`` cohorts.
+    """Words of an open vocabulary: Bloom filters with noise on their bits, in cohorts (RAPPOR).
+
+    The bits are those of RAPPOR(p, q, f).
 
     The report is (cohort, bits). Permanently, each bit of the value's filter is replaced by a fair coin with probability f;
     then a set bit is reported as one with probability q, a clear bit with probability p. In all, bits are independent with

@@ -21,7 +21,9 @@ VARIANTS = ("symmetric", "optimized", "dual")
 
 @dataclass(frozen=True)
 class UnaryEncoding(AbstractProtocol):
-    """Unary encoding UE(κ, λ): the report is a set that holds the true value w.p. κ and each other value w.p. λ.
+    """Many categories as bits: a set that holds the true value more often than any other (OUE, SUE).
+
+    The report is a set that holds the true value w.p. κ and each other value w.p. λ.
 
     Q[y, x] = c_|y| (1 + β[x ∈ y]), β = e^ε − 1, c_k = (1 − κ) λ^k (1 − λ)^{a−1−k}, κ = e^ε λ / (1 + β λ).
 

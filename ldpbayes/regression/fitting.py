@@ -17,20 +17,24 @@ from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.scaling import Scaled
 from ldpbayes.inference.structure import roots
 from ldpbayes.inference.verdict import ACCEPTED, LIMITS, refused
-from ldpbayes.inference.weighted import weighted
+from ldpbayes.inference.weighted import Weighting, weighted
 from ldpbayes.methods.outcome import Outcome
 from ldpbayes.methods.watch import Watch
 from ldpbayes.presenting import recorded
+from ldpbayes.priors.links import LINKS, logits_of, scale_of
 from ldpbayes.priors.regression import BETWEEN, INTERCEPT, SCALE, Effects, Monotone, Regression, moments_of, walk_root
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.designs import ListExperiment
-from ldpbayes.regression import denying, lists, maximum
+from ldpbayes.regression import denying, lists, maximum, predictor_maximum, predictor_target
+from ldpbayes.regression.beside import Beside
 from ldpbayes.regression.design import MAX_COLUMNS, Design, arrays
 from ldpbayes.regression.formula import Formula
+from ldpbayes.regression.marginal import maximize_marginal
+from ldpbayes.regression.predictor import OutcomeRecords, Predicted
 from ldpbayes.regression.reports import Asked, RowReports, read_reports, reports_of_cells
 from ldpbayes.regression.table import clean, to_pandas
 from ldpbayes.regression.target import WEIGHTING, RegressionTarget
-from ldpbayes.result.facts import state
+from ldpbayes.result.facts import facts_of, state
 from ldpbayes.road.request import Request
 
 if TYPE_CHECKING:
@@ -71,6 +75,9 @@ class Settings(TypedDict, total=False):
     progressbar: bool
     missing: str
     deniers: str | Mapping[str, Any] | None
+    family: str | None
+    private: str | None
+    link: str
 
 
 Protocols = AbstractProtocol | Mapping[Any, AbstractProtocol] | ListExperiment | None
@@ -122,6 +129,9 @@ def regress(
     progressbar: bool = False,
     missing: str = "refuse",
     deniers: str | Mapping[str, Any] | None = None,
+    family: str | None = None,
+    private: str | None = None,
+    link: str = "logit",
 ) -> "Result | maximum.Maximum":
     """Regress a private answer on covariates: multinomial logit, seen through any protocol.
 
@@ -169,13 +179,23 @@ def regress(
         The formula of the share δ who deny, such as "age": logit δ is linear in its terms, "1" is one number. A mapping also
         has ``of``, ``say`` and ``channel``, as ``Collection.with_deniers`` takes them; channels of a table are the values of
         ``design``. Cells whose respondents may deny have one δ unless a formula is given.
+    family : {"normal", "bernoulli", "poisson"}, optional
+        Where the formula is of an open outcome on the private answer, ``"y ~ age + private(answer)"``: the law of y, whose
+        mean, log odds or log mean is linear in the terms. Both parts are fitted together.
+    private : str, optional
+        The formula of that private answer, such as ``"answer ~ age + female"``; by default it has the outcome's other terms.
+    link : {"logit", "probit", "cloglog", "cauchit"}
+        Of two categories: what is linear in the terms. The complementary log-log is that of the category which is not the
+        reference. Scales of ``prior`` are log odds with every link: of columns where both shares are ½, of the intercept
+        at any share.
 
     Returns
     -------
     Result, or Maximum for ``mle``
         Posterior variables ``coefficients`` (term, category), log odds against the reference category, and ``distribution``,
         the distribution of a person drawn from the rows. ``predictions``, ``comparisons``, ``slopes``, ``odds_ratios`` and
-        ``poststratify`` take it.
+        ``poststratify`` take it. With an outcome they are of the private answer, and ``outcome_coefficients``
+        (outcome_term) are beside them; ``predictions`` and ``comparisons`` are then of the outcome, too.
 
     Raises
     ------
@@ -205,28 +225,41 @@ def regress(
         exclude=(),
     )
     checks.choice(missing, "missing", ("refuse", "drop"))
+    checks.choice(link, "link", ("logit", *LINKS))
     if method == "mle" and prior is not None:
         raise ArgumentError("prior must be left out with method='mle', which has none.")
     parsed = Formula.parse(formula)
+    predicted = Predicted.asked(parsed, family, private)
     stated: dict[str, Any] = {"design": design, "count": count, "weights": weights, "strata": strata, "cluster": cluster}
     stated = {name: checks.column(value, name) for name, value in stated.items()}
+    if predicted is not None:
+        predicted.refuse(stated | {"link": None if link == "logit" else link})
+        parsed = predicted.private
     data, left_out = _with_reports(data)
     protocol, labels = lists.channels_of(protocol, categories, checks.columns(report, "report"))
     data, of_denial, where = denying.asked(deniers, data, parsed.answer)
-    columns, reports, beside = _read(parsed, data, protocol, report, missing, stated, labels, of_denial)
+    outcome = () if predicted is None else predicted.columns
+    columns, reports, beside, rows = _read(parsed, data, protocol, report, missing, stated, labels, of_denial, outcome)
     experiment = lists.traits_of(reports.pooled)
     if experiment is not None and of_denial is not None:
         raise ArgumentError("deniers must be left out of a list; ListExperiment takes them as shares, ceiling and floor.")
     if of_denial is not None:
         reports = denying.apart(reports, where)
-    model = Model.of(columns, reports, checks.column(reference, "reference"), prior, beside, experiment)
+    reference = checks.column(reference, "reference")
+    records, of_answer = None, prior
+    if predicted is not None:
+        answers = reports.pooled.answers if experiment is None else experiment.traits
+        records, of_answer = predicted.of(rows, reports, answers, reference).under(prior, columns.terms)
+    model = Model.of(columns, reports, reference, of_answer, beside, experiment, link)
+    if records is not None:
+        model = model.predicting(records)
     if left_out:
         warn(left_out, DiagnosticWarning)
     facts = {"dropped": reports.dropped} if reports.dropped else {}
     if method == "mle":
         with OneThread():
             estimate = _maximum(model, request.ci_prob)
-        estimate.attrs |= facts | {"mechanisms": mechanisms(model.channels()), "formula": model.design.text}
+        estimate.attrs |= facts | {"mechanisms": mechanisms(model.channels()), "formula": model.text}
         return estimate
     reports.pooled.warn_if_unidentified()
     checks.draws_size(draws, chains, model.prior.n_unknowns)
@@ -248,6 +281,8 @@ class Model:
         The cell of each row of the table.
     prior : Regression
     target : RegressionTarget
+    records : OutcomeRecords, optional
+        Of an outcome that hangs on the private answer.
     """
 
     design: Design
@@ -255,6 +290,7 @@ class Model:
     cell: np.ndarray
     prior: Regression
     target: RegressionTarget
+    records: OutcomeRecords | None = None
 
     @classmethod
     def of(
@@ -265,6 +301,7 @@ class Model:
         prior: Any,
         beside: Design | None = None,
         experiment: ListExperiment | None = None,
+        link: str = "logit",
     ) -> "Model":
         """Return the model of a design and its reports.
 
@@ -278,21 +315,24 @@ class Model:
             Of the share who deny.
         experiment : ListExperiment, optional
             Where the reports are those of a list, and the answer is its trait.
+        link : str
         """
         of_denial = np.ones((0, 0)) if beside is None else beside.columns.common[design.split(beside)]
         (first, cell), pooled, groups = design.cells, reports.pooled, design.columns.groups
-        columns, labels, more = design.columns.common[first], pooled.categories, {}
+        columns, labels, more = design.columns.common[first], pooled.categories, {"link": link}
         kind: type[Regression] = Regression
         if experiment is not None:
             kind, labels = lists.Listed, experiment.traits
-            more = {"items": experiment.sizes, "other_design": columns, "other_terms": design.terms}
+            more |= {"items": experiment.sizes, "other_design": columns, "other_terms": design.terms}
         elif beside is not None:
             kind, labels, places = denying.Denied, pooled.answers, tuple(x for x in pooled.owners if x is not None)
-            more = {"denied": places, "other_design": of_denial, "other_terms": beside.terms}
+            more |= {"denied": places, "other_design": of_denial, "other_terms": beside.terms}
         label = labels[0] if reference is None else reference
         if label not in labels:
             raise ArgumentError(f"reference must be one of the categories ({listed(labels)}), got {shown(label)}.")
-        scale, between = _scales(prior, design)
+        if link != "logit" and len(labels) != 2:
+            raise ArgumentError(f"link must be logit for {len(labels)} categories: {scale_of(link)} is of two.")
+        scale, between = _scales(prior, design, LINKS[link].unit if link in LINKS else 1.0)
         people = np.bincount(cell, reports.count, len(first))
         regression = kind(
             columns,
@@ -312,10 +352,38 @@ class Model:
             )
         return cls(design, reports, cell, regression, RegressionTarget(regression, reports.entries(cell, len(first))))
 
+    def predicting(self, records: OutcomeRecords) -> "Model":
+        """Return the model with an outcome that hangs on the private answer.
+
+        Raises
+        ------
+        InfeasibleError
+            Where no report tells answers apart, so that only the form of the outcome would.
+        """
+        if self.reports.pooled.unidentified():
+            raise InfeasibleError(
+                f"{self.reports.pooled.identifiability()} Only the form of {records.asked.formula.answer} would tell who "
+                "gave which answer; that is no measurement, and is refused."
+            )
+        prior, target = predictor_target.joined(self, records)
+        return replace(self, prior=prior, target=target, records=records)
+
+    @property
+    def text(self) -> str:
+        """The formula: of the outcome, where there is one."""
+        return self.design.text if self.records is None else self.records.asked.formula.text
+
+    @property
+    def one_factor(self) -> np.ndarray | None:
+        """The group of each cell where all effects are those of one grouping factor, else None."""
+        groups, first = self.design.columns.groups, self.design.cells[0]
+        alike = all(group.kind == "group" and np.array_equal(group.index, groups[0].index) for group in groups)
+        return groups[0].index[first] if alike else None
+
     @property
     def linearized(self) -> bool:
         """Whether the draws get the linearized covariance of the coefficients: of samples, without effects of groups."""
-        return self.reports.weighted and not self.design.columns.groups and self.target.kernel is not None
+        return self.reports.weighted and not self.design.columns.groups and not isinstance(self.prior, Beside)
 
     # ---- what a result asks of its data ------------------------------------------------------------------------------
     #: Dimensions of P.
@@ -329,7 +397,7 @@ class Model:
     @property
     def title(self) -> str:
         """That of the data; the formula where they have none."""
-        return self.reports.pooled.title or self.design.text
+        return self.reports.pooled.title or self.text
 
     @property
     def n_reports(self) -> int:
@@ -343,6 +411,8 @@ class Model:
     def observed(self) -> dict[str, tuple]:
         """Return the reports and the cell of each row, as {name: (dims, array)}."""
         columns = {"code": self.reports.code, "count": self.reports.count, "weight": self.reports.weight, "cell": self.cell}
+        if self.records is not None:
+            columns["outcome"] = self.records.y
         return {name: (("row",), values) for name, values in columns.items()}
 
     def constants(self) -> dict[str, tuple]:
@@ -385,13 +455,6 @@ class Model:
         return replace(self, target=replace(self.target, reports=entries))
 
 
-def _protocols(pooled):
-    """Return how the reports of each channel were made, as ``make_protocol`` takes it."""
-    wrapped = {tally.name: (tally.protocol, tally.protocol.noncompliance()) for tally in pooled.tallies}
-    devices = {name: whole if law is None else law.compliers for name, (whole, law) in wrapped.items()}
-    return {name: {"name": device.design, "parameters": device.parameters()} for name, device in devices.items()}
-
-
 def _with_reports(data):
     """Return (data, of cells those with their reports, the sentence about the cells that are left out)."""
     if not isinstance(data, Cells) or data.keeps_reports:
@@ -404,9 +467,9 @@ def _with_reports(data):
     return data.take([key for key in data if key not in lost]), f"{len(lost)} of {len(data)} cells are left out. {why}"
 
 
-def _read(formula, frame, protocol, report, missing, columns, labels=None, of_denial=None):
-    """Return (Design, RowReports, Design of δ or None)."""
-    variables = tuple(dict.fromkeys((*formula.variables, *(of_denial.variables if of_denial else ()))))
+def _read(formula, frame, protocol, report, missing, columns, labels=None, of_denial=None, outcome=()):
+    """Return (Design, RowReports, Design of δ or None, frame of the columns of an outcome)."""
+    variables = tuple(dict.fromkeys((*formula.variables, *(of_denial.variables if of_denial else ()), *outcome)))
     if isinstance(frame, Cells):
         given = {"protocol": protocol, "report": report, **columns, "categories": labels}
         extra = [name for name, value in given.items() if value is not None]
@@ -429,7 +492,7 @@ def _read(formula, frame, protocol, report, missing, columns, labels=None, of_de
         missed = "a covariate, the report, or what is stated of it," if others else "a covariate or the report"
         dropped = f"{gone:,} of {kept.size:,} rows are left out: {missed} is missing."
         reports = replace(reports, dropped=dropped)
-    return Design(formula, cleaned), reports, None if of_denial is None else Design(of_denial, cleaned)
+    return Design(formula, cleaned), reports, None if of_denial is None else Design(of_denial, cleaned), cleaned
 
 
 def _effects(groups, first, people, scales):
@@ -466,18 +529,19 @@ def _monotone(group, first, people, scale):
     return Monotone(group.name, group.levels, group.matrix(first), root, scale / unit)
 
 
-def _scales(prior, design):
-    """Return (scales of the terms, scale of the effects of each factor and over ordered levels)."""
+def _scales(prior, design, unit):
+    """Return (scales of the terms, those of the effects of each factor and over ordered levels, in units of the link)."""
     scales = np.full(len(design.terms), SCALE)
     if "Intercept" in design.terms:
         scales[design.terms.index("Intercept")] = INTERCEPT
     between = {group.name: SCALE if group.kind == "mo" else BETWEEN for group in design.columns.groups}
     if prior is None:
-        return scales, between
+        return scales, {name: unit * scale for name, scale in between.items()}
     if not isinstance(prior, Mapping):
         scale = checks.positive(prior, "prior")
         between |= {group.name: scale for group in design.columns.groups if group.kind == "mo"}
-        return np.where(np.array(design.terms) == "Intercept", scales, scale), between
+        scales = np.where(np.array(design.terms) == "Intercept", scales, scale)
+        return scales, {name: unit * scale for name, scale in between.items()}
     for name, value in prior.items():
         value = checks.positive(value, f"prior of {name}")
         short = [effect for effect in between if effect == name or effect.replace("1|", "") == name]
@@ -486,29 +550,39 @@ def _scales(prior, design):
             raise ArgumentError(f"prior must name terms ({listed([*design.terms, *between])}), got {shown(name)}.")
         scales[chosen] = value
         between |= dict.fromkeys(short, value)
-    return scales, between
+    return scales, {name: unit * scale for name, scale in between.items()}
 
 
 # ---- maximum likelihood --------------------------------------------------------------------------------------------------
 def _maximum(model, ci_prob):
     """Return the Maximum of a model."""
     prior, reports = model.prior, model.reports
-    if model.target.kernel is None:
+    if model.records is not None:
+        if model.design.columns.groups:
+            raise InfeasibleError("Maximum likelihood beside an outcome is for common terms only; take the posterior.")
+        return predictor_maximum.estimate(replace(model.target, flat=True), model.n_reports, ci_prob, NEXT)
+    if isinstance(prior, Beside):
         raise InfeasibleError(
             "Maximum likelihood has no standard errors where nobody or all may deny, or have a trait; take the posterior."
         )
-    if model.design.columns.groups:
-        name = model.design.columns.groups[0].name
-        raise InfeasibleError(f"Maximum likelihood is for common terms only; the effects ({name}) need the posterior.")
     if reports.pooled.unidentified():
         raise InfeasibleError(reports.pooled.identifiability())
-    target = replace(model.target, flat=True)
-    z, covariance, next_lower = maximum.maximize(target)
-    weighted = reports.weighted
+    if prior.monotone:
+        raise InfeasibleError(f"Maximum likelihood has no effects of steps ({prior.monotone[0].name}); take the posterior.")
+    target, weighted, mixed, next_lower = replace(model.target, flat=True), reports.weighted, None, np.inf
+    if prior.effects:
+        if weighted:
+            name = prior.effects[0].name
+            raise InfeasibleError(f"Maximum likelihood with survey weights has common terms only, no effects ({name}).")
+        mixed = maximize_marginal(target, model.one_factor)
+        z, covariance, prior = mixed.theta, mixed.covariance, replace(prior, effects=())
+    else:
+        z, covariance, next_lower = maximum.maximize(target)
     if weighted:
         scores = maximum.scores_of(target, z, model.cell, reports)
         effect, before = reports.design(scores), maximum.on_columns(prior, z, covariance)[1]
         covariance = covariance @ effect.variance @ covariance
+    free = len(covariance)
     coefficients, errors, covariance = maximum.on_columns(prior, z, covariance)
     labels, terms = prior.categories, tuple(prior.terms)
     if weighted and (untold := [term for term, *pair in zip(terms, errors, before, strict=True) if _vanishes(*pair)]):
@@ -517,21 +591,24 @@ def _maximum(model, ci_prob):
             "few clusters that scores add up to 0 in each; use the posterior, which takes respondents as independent there."
         )
     coords = {"term": list(terms), "category": list(labels)}
-    value = target.value_and_gradient(z)[0] + target.reports.constant
+    value = (target.value_and_gradient(z)[0] if mixed is None else mixed.value) + target.reports.constant
     n = model.n_reports
     cells = f"{target.reports.n_cells:,} cell{'s' if target.reports.n_cells > 1 else ''}"
     sentence = f"Maximum likelihood of {n:,} reports in {cells}; standard errors from " + (
         "the variance of the weighted scores." if weighted else "the observed information."
     )
+    if mixed is not None:
+        sentence += f" {mixed.sentence()}"
     if next_lower < NEXT:
         sentence += f" The likelihood has another maximum, only {next_lower:.2g} nats lower; standard errors leave it out."
-    free, deviance = len(covariance), -2 * value
+    deviance = -2 * value
     attrs = {
         "question": "Regression by maximum likelihood",
         "formula": model.design.text,
         "terms": terms,
         "categories": labels,
         "reference": labels[prior.reference],
+        "link": prior.link,
         "log_likelihood": value,
         "deviance": deviance,
         "n_parameters": free,
@@ -545,6 +622,14 @@ def _maximum(model, ci_prob):
     data = {
         name: (("term", "category"), array) for name, array in (("coefficients", coefficients), ("standard_errors", errors))
     }
+    if mixed is not None:
+        effects = model.prior.effects
+        units = np.array([effect.unit for effect in effects])
+        spread = np.sqrt(np.diag(mixed.covariance)[prior.spans[""].stop :])
+        data |= {"group_sd": (("effects",), mixed.sds / units), "group_sd_errors": (("effects",), spread / units)}
+        data |= mixed.variables()
+        coords |= {"effects": [effect.name for effect in effects]}
+        coords |= {f"{effect.name}_level": list(effect.levels) for effect in effects}
     return maximum.Maximum(data | {"covariance": (("coefficient", "coefficient_bis"), covariance)}, coords, attrs)
 
 
@@ -569,6 +654,9 @@ def _posterior(model, request, watch):
     if chains_alone and model.prior.disjoint() is not None and not model.reports.weighted:
         # Chains look for their middle by groups; the Hessian of all of them together takes long.
         mode = (maximum.starting_point(model.target),)
+    elif model.records is not None:
+        target, mode, _ = predictor_target.climb(model.target, watch)
+        model = replace(model, target=target)
     else:
         mode = maximum.climb(model.target, watch)
     if model.reports.weighted:
@@ -599,6 +687,11 @@ def _posterior(model, request, watch):
         warn(tree.attrs["outcome"], DiagnosticWarning)
     if tree.attrs["prior_decides"]:
         warn(tree.attrs["prior_decides"], DiagnosticWarning)
+    if model.records is not None:
+        said = facts_of(tree)
+        for sentence in (said["contradiction"], said["form"] if said["form_share"] > 0.5 else ""):  # more than the reports
+            if sentence:
+                warn(sentence, DiagnosticWarning)
     return tree
 
 
@@ -617,7 +710,8 @@ def _warn_of_levels(model):
 
 def _about_the_mode(model, mode, request, rng, watch):
     """Return the Outcome of a multivariate t about the mode, weighted by the posterior density and resampled."""
-    drawn = weighted(model.target, request.draws * request.chains, rng, watch, mode, request.ci_prob, WEIGHTING)
+    weighting = WEIGHTING if model.records is None else Weighting()  # whose likelihood is not compiled
+    drawn = weighted(model.target, request.draws * request.chains, rng, watch, mode, request.ci_prob, weighting)
     people = drawn.values / drawn.values.sum(axis=1, keepdims=True)
     sample = Outcome.of_weights(drawn, model.prior, people, (request.chains, request.draws), rng)
     entries = sample.known_at(request.ci_prob)
@@ -642,6 +736,8 @@ def _by_chains(model, mode, request, watch):
     name = "hmc" if model.target.kernel is None and request.name == "auto" else request.name
     settings = {"values": values, "prob": prob, "aimed": aimed, "allowed": allowed, "method": name}
     (z, stats, trouble, _), name = effects.sample(model.target, mode, request.draws, request.chains, rng, watch, **settings)
+    if model.records is not None:
+        trouble = trouble or model.target.unvisited(z)
     error = float(effects.end_errors(values, z, prob).max(initial=0.0))
     step, named = max(z.shape[1] // request.draws, 1), model.variables(z, watch)
     entries = {
@@ -711,14 +807,15 @@ def _tree(model, sample, request, facts):
     draws = {"distribution": (model.dims, sample.distribution)}
     draws |= {name: (dims, values, {"of": "prior"}) for name, (dims, values) in sample.variables.items()}
     interrupted = sample.distribution[..., 0].size < request.draws * request.chains
-    settings = request.stated | {"formula": model.design.text, "reference": prior.categories[prior.reference]}
+    settings = request.stated | {"formula": model.text, "reference": prior.categories[prior.reference]}
     attrs = {
         "n_patterns": entries.n_cells,
         "random_seed": request.random_seed,
         "frequency_draws": "mean only",
         "regression": model.design.describe(),
-        "formula": model.design.text,
+        "formula": model.text,
         "reference": prior.categories[prior.reference],
+        "link": prior.link,
         "weighted": int(reports.weighted),
     }
     summary = diagnostics.summarize(
@@ -741,6 +838,9 @@ def _tree(model, sample, request, facts):
         summary=summary,
     )
     tree["design"] = xr.DataTree(_patterns(model))
+    if model.records is not None:
+        tree["outcome_design"] = xr.DataTree(predictor_target.patterns(model.records))
+        state(tree, predictor_target.facts(model.target, sample))
     _add_frequency(tree, model, sample)
     tree.attrs["prior_decides"] = _undecided(model, sample.unknowns.reshape(-1, prior.n_unknowns), request.ci_prob)
     validate(tree)
@@ -796,14 +896,9 @@ def _add_frequency(tree, model, sample):
 def _undecided(model, z, ci_prob):
     """Return the sentence that says about which coefficients the prior decides, or an empty string."""
     prior = model.prior
-    scaled = _scaled(prior, z, ci_prob)
+    scaled, names = _scaled(prior, z, ci_prob)
     verdict, moves = scaled.verdict, np.divide(scaled.moves, scaled.sd, out=np.zeros(scaled.sd.shape), where=scaled.sd > 0)
-    others = [x for x in range(prior.n_categories) if x != prior.reference]
-    named: dict[int, list[str]] = {1: [], 2: []}
-    for k, name in enumerate(prior.terms):
-        for x in others:
-            if verdict[k, x]:
-                named[verdict[k, x]].append(name if len(others) == 1 else f"{name} ({prior.categories[x]})")
+    named = {which: [name for name, found in zip(names, verdict, strict=True) if found == which] for which in (1, 2)}
     linked = maximum.dependent(prior.design, model.target.reports.sizes, tuple(prior.terms))
     texts = []
     if linked:
@@ -821,7 +916,7 @@ def _undecided(model, z, ci_prob):
 
 
 def _scaled(prior, z, ci_prob):
-    """Return what scaling the prior does to the coefficients, for one sd of the column, (terms, a).
+    """Return (what scaling the prior does to the coefficients, for one sd of the column, and their names).
 
     The prior of what is told from reports only through the sd between groups, the effects, is part of the model and stays as
     it is.
@@ -829,5 +924,14 @@ def _scaled(prior, z, ci_prob):
     log_prior = -0.5 * (z[:, prior.spans[""]] ** 2).sum(axis=1)
     for batch in prior.varying:
         log_prior -= 0.5 * (np.exp(np.minimum(z[:, batch.place], 300.0)) / batch.scale) ** 2
-    values = prior.coefficients(z) * prior.spread[:, None]
-    return Scaled.of_draws(values, log_prior, shares=False, floor=FLOOR_ODDS, ci_prob=ci_prob)
+    others = [x for x in range(prior.n_categories) if x != prior.reference]
+    coefficients = prior.coefficients(z)
+    if prior.linked is not None and prior.intercept is not None:  # by the log odds of its share: a link may stretch it far
+        logits = logits_of(coefficients[:, prior.intercept], prior.link, prior.reference)
+        coefficients[:, prior.intercept] = logits * prior.unit
+    values = (coefficients * (prior.spread[:, None] / prior.unit))[:, :, others].reshape(len(z), -1)
+    names = [f"{term} ({prior.categories[x]})" if len(others) > 1 else term for term in prior.terms for x in others]
+    if isinstance(prior, predictor_target.OutcomePrior):
+        more, terms, log_density = prior.told(z)
+        values, names, log_prior = np.hstack([values, more]), names + terms, log_prior + log_density
+    return Scaled.of_draws(values, log_prior, shares=False, floor=FLOOR_ODDS, ci_prob=ci_prob), names

@@ -134,6 +134,7 @@ FUNCTIONS: dict[str, Function] = {
     "C": Function(lambda x: x, options={"contrast": "coding"}, makes=FACTOR, texts=True),
     "T": Function(lambda x: x, options={"ref": "label"}, makes=FACTOR, texts=True),
     "S": Function(lambda x: x, options={"omit": "label"}, makes=FACTOR, texts=True),
+    "private": Function(lambda x: x, makes=FACTOR, texts=True),
     "rw": Function(lambda x: x, makes=LEVELS, texts=True),
     "mo": Function(lambda x: x, makes=LEVELS, texts=True),
 }

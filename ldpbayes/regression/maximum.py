@@ -41,12 +41,17 @@ class Maximum(Answer):
     terms, categories : tuple of str
     reference : str
         The category that the coefficients are log odds against.
+    link : str
+        What they change: "logit" is log odds.
     log_likelihood : float
         log P(reports), with the constants of the protocols.
     deviance : float
         −2 log-likelihood.
     n_parameters : int
-        Number of free coefficients.
+        Number of free coefficients, and of sds between groups.
+    group_sd, group_sd_errors : (effects,) DataArray
+        With effects of groups: their sd, with its standard error (0 where the sd is). The effects at their modes have the
+        names of the formula, such as ``1|county``, over their levels and the categories.
     aic, bic : float
         The criteria of Akaike and of Schwarz, the latter with the number of reports; nan under weights, strata or clusters,
         where there is no likelihood.
@@ -74,7 +79,7 @@ class Maximum(Answer):
         return f"Log-likelihood {self.log_likelihood:.4f}, deviance {self.deviance:.3f}, {criteria}."
 
     def summary(self, ci_prob: float | None = None) -> Any:
-        """Return estimate, standard_error, lower, upper, odds_ratio and its ends as a Dataset (term, category).
+        """Return mean, sd, lower, upper, and of log odds odds_ratio and its ends, as a Dataset (term, category).
 
         Parameters
         ----------
@@ -85,7 +90,8 @@ class Maximum(Answer):
         half = normal_reach(ci_prob) * self.standard_errors
         low, high = self.coefficients - half, self.coefficients + half
         data = {"mean": self.coefficients, "sd": self.standard_errors, "lower": low, "upper": high}
-        data |= {"odds_ratio": np.exp(self.coefficients), "odds_lower": np.exp(low), "odds_upper": np.exp(high)}
+        if self.link == "logit":
+            data |= {"odds_ratio": np.exp(self.coefficients), "odds_lower": np.exp(low), "odds_upper": np.exp(high)}
         return xr.Dataset(data, attrs={"ci_prob": ci_prob}).drop_sel(category=self.reference)
 
 
@@ -125,7 +131,7 @@ def starting_point(target: RegressionTarget) -> np.ndarray:
     if prior.intercept is not None:
         logits = np.log(target.reports.pooled() @ prior.collapse) @ prior.basis
         k, free = prior.intercept, logits.size
-        z[k * free : (k + 1) * free] = logits / prior.transform[k, k]
+        z[k * free : (k + 1) * free] = logits / prior.transform[k, k] * prior.unit
     return z
 
 
@@ -172,7 +178,7 @@ def highest(target: RegressionTarget) -> tuple[np.ndarray, float]:
 
 def _unit(target):
     """Return what an unknown counts for: log odds for one sd of a column."""
-    return float(np.median(target.prior.scales)) / np.sqrt(2)
+    return float(np.median(target.prior.odds_scales)) / np.sqrt(2)
 
 
 def maximize(target: RegressionTarget) -> tuple[np.ndarray, np.ndarray, float]:
@@ -251,14 +257,14 @@ def scores_of(target: RegressionTarget, z: np.ndarray, cell: np.ndarray, reports
     prior = target.prior
     p = prior.to_simplex(z)
     joint = target.joint(z, cell, reports.code)
-    inner = (joint / joint.sum(axis=1, keepdims=True) - p[cell]) @ prior.basis
-    return (prior.columns[cell][:, :, None] * inner[:, None, :]).reshape(len(cell), -1)
+    inner = prior.pulled_slopes(prior.values(z), joint / joint.sum(axis=1, keepdims=True) - p[cell], cell)
+    return (prior.columns[cell][:, :, None] * inner[:, None, :]).reshape(len(cell), -1) * prior.slopes_of(z)
 
 
 def on_columns(prior: Any, z: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return (coefficients (terms, a), their standard errors, covariance of those of the other categories)."""
     others = [x for x in range(prior.n_categories) if x != prior.reference]
-    map_ = np.kron(prior.transform, prior.odds[:, others].T)
+    map_ = np.kron(prior.transform, prior.odds[:, others].T) * prior.slopes_of(z)
     mapped = map_ @ covariance[prior.spans[""], prior.spans[""]] @ map_.T
     errors = np.zeros((prior.design.shape[1], prior.n_categories))
     errors[:, others] = np.sqrt(np.diag(mapped)).reshape(-1, len(others))

@@ -16,7 +16,10 @@ from ldpbayes.answers import base
 from ldpbayes.arrays import blocks
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.inference.ends import ends_of_equal_draws
+from ldpbayes.priors.links import LINKS, logits_of, scale_of
 from ldpbayes.priors.regression import walk_between
+from ldpbayes.regression import predictor_questions
+from ldpbayes.regression.changing import changed
 from ldpbayes.regression.constants import MAX_NUMBERS, NUMBERS_TOGETHER, ROUNDING
 from ldpbayes.regression.design import Columns, Design, arrays
 from ldpbayes.regression.maximum import Maximum
@@ -62,6 +65,9 @@ class Fitted:
             self._check(design)
             self._centres = [design[f"index {group.name}"].attrs.get("centre", 0.0) for group in self.design.columns.groups]
         self.categories = [str(name) for name in result.children["posterior"].dataset["category"].values]
+        self.link = str(facts_of(result).get("link", "logit"))
+        if self.link != "logit" and (self.link not in LINKS or len(self.categories) != 2):
+            raise DataError(f"the attribute 'link' must name one of two categories, got {shown(self.link)}")
         groups = self.design.columns.groups
         rows = [("coefficients", len(self.design.terms)), *((group.name, len(group.levels)) for group in groups)]
         columns: list[NDArray] = []
@@ -75,7 +81,7 @@ class Fitted:
         for group in groups:  # after the coefficients, by what groups differ
             sd = result.children["posterior"].dataset[f"{group.name}_sigma"].values if group.kind != "mo" else np.zeros(())
             columns.append(np.broadcast_to(sd[..., None, None], (*columns[0].shape[:2], 1, len(self.categories))))
-        self._coefficients: NDArray = np.concatenate(columns, axis=2)
+        self.coefficients: NDArray = np.concatenate(columns, axis=2)
 
     def _check(self, design: xr.Dataset) -> None:
         """Refuse a description whose columns are not those of the fit, such as one that was edited."""
@@ -89,6 +95,11 @@ class Fitted:
                 raise DataError("the attribute 'regression' describes other columns than those of the fit; fit again")
         if self.sizes.shape != self.design.rows.shape or not np.isfinite(self.sizes).all() or not self.sizes.sum() > 0:
             raise DataError("the group 'design' must have the number of reports of every row of covariates")
+
+    @property
+    def outcome(self) -> predictor_questions.FittedOutcome | None:
+        """The part that has an outcome, where the private answer is a predictor."""
+        return predictor_questions.FittedOutcome(self) if "predictor" in facts_of(self.result) else None
 
     def people(self, data: Any, count: str | None = None, names: Sequence[str] | None = None) -> tuple[Any, NDArray]:
         """Return (frame of the variables, how many people each row stands for): new data, or those of the fit."""
@@ -117,10 +128,10 @@ class Fitted:
 
     def draws(self, rows: int) -> NDArray:
         """Return coefficients (S, K, a): every draw of each chain, or some at equal steps where there are many rows."""
-        chains, length = self._coefficients.shape[:2]
+        chains, length = self.coefficients.shape[:2]
         step = max(1, -(-chains * length * rows * len(self.categories) // MAX_NUMBERS))
         step = min(step, max(1, length // 50))
-        coefficients = self._coefficients[:, ::step]
+        coefficients = self.coefficients[:, ::step]
         return coefficients.reshape(-1, *coefficients.shape[2:])
 
     def effects(self, columns: Columns, coefficients: NDArray) -> list[NDArray]:
@@ -157,7 +168,8 @@ class Fitted:
         eta = columns.common[rows] @ coefficients[:, : columns.common.shape[1]]
         for group, effect in zip(columns.groups, effects, strict=True):
             eta += group.value[rows][:, None] * effect[:, group.index[rows]]
-        return softmax(eta, axis=-1)
+        reference = self.categories.index(self.result.attrs["reference"])
+        return softmax(logits_of(eta, self.link, reference), axis=-1)
 
     def means(self, frame: Any, weight: NDArray, coefficients: NDArray, group: NDArray) -> NDArray:
         """Return the means of P over the people of each group of rows, shape (S, groups, a)."""
@@ -206,7 +218,9 @@ def predictions(result: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95)
     Returns
     -------
     Answer
-        mean, sd, lower, upper and mcse (row, category), with the covariates as coordinates of the rows.
+        mean, sd, lower, upper and mcse (row, category), with the covariates as coordinates of the rows. Where the private
+        answer is a predictor they are of the mean outcome under each answer, and share_mean, share_sd, share_lower and
+        share_upper of the answers.
 
     Raises
     ------
@@ -225,6 +239,8 @@ def predictions(result: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95)
     [0.28, 0.17]
     """
     fitted = Fitted(result)
+    if (outcome := fitted.outcome) is not None:
+        return predictor_questions.predictions(outcome, data, ci_prob)
     frame, sizes = fitted.people(data)
     coefficients = fitted.draws(min(len(frame), 1000))
     columns, index = fitted.design.new(frame), np.arange(len(frame))
@@ -267,7 +283,9 @@ def comparisons(
     Returns
     -------
     Answer
-        mean, sd, lower, upper, mcse and probability (that the difference is above 0), dims comparison and category.
+        mean, sd, lower, upper, mcse and probability (that the difference is above 0), dims comparison and category. Where
+        the private answer is a predictor, dim comparison: differences of the mean outcome, by the answer, or by a covariate
+        while everybody's answer stays as it is.
 
     Raises
     ------
@@ -279,23 +297,12 @@ def comparisons(
     import pandas as pd
 
     fitted = Fitted(result)
+    if (outcome := fitted.outcome) is not None:
+        return predictor_questions.comparisons(outcome, variable, values, data, ci_prob)
     own, number = _covariate(fitted, variable)
     frame, weight = fitted.people(data)
-    if values is None:
-        seen = own.sort_values().unique().tolist()
-        moved = number and len(seen) > 2
-        chosen = [] if moved else seen
-    else:
-        rule = "at least two values to compare"
-        moved, chosen = False, [] if isinstance(values, str) else list(checks.entries(values, "values", rule))
-        if len(chosen) < 2:
-            raise ArgumentError(f"values must be {rule}, got {shown(values)}.")
-    coefficients = fitted.draws(len(frame) * max(len(chosen), 2))
-    if moved:
-        frames, labels = [frame, frame.assign(**{variable: frame[variable] + 1})], ["+1"]
-    else:
-        frames = [_with(frame, variable, value, own) for value in chosen]
-        labels = [f"{value} - {chosen[0]}" for value in chosen[1:]]
+    frames, labels = changed(frame, variable, own, number, values)
+    coefficients = fitted.draws(len(frame) * max(len(frames), 2))
     shares = [fitted.mean(changed, weight, coefficients) for changed in frames]
     draws = np.stack([share - shares[0] for share in shares[1:]], axis=1)
     answer = fitted.described(
@@ -363,6 +370,9 @@ def odds_ratios(result: xr.DataTree | Maximum, *, ci_prob: float = 0.95) -> Answ
         odds_ratio (the posterior median, or the estimate), lower and upper (term, category).
     """
     ci_prob = checks.level(ci_prob)
+    link = facts_of(result).get("link", "logit") if isinstance(result, (Maximum, xr.DataTree)) else "logit"
+    if link != "logit":
+        raise ArgumentError(f"result must be a logit to have odds ratios, got the link {scale_of(link)}; see comparisons.")
     if isinstance(result, Maximum):
         summary = result.summary(ci_prob)
         columns = summary[["odds_ratio", "odds_lower", "odds_upper"]]
@@ -506,17 +516,3 @@ def _covariate(fitted: Fitted, variable: str) -> tuple[Any, bool]:
         raise ArgumentError(f"variable must be a covariate of the formula ({names_held}), got {shown(variable)}.")
     column = fitted.design.frame[variable]
     return column, column.dtype.kind in "iuf" and variable not in fitted.design.factors
-
-
-def _with(frame: Any, variable: str, value: Any, like: Any) -> Any:
-    """Return the frame with one value for everybody, in the type of the variable; the design refuses levels it has not."""
-    if like.dtype.kind in "iuf":
-        number = float(checks.reals(value, "values", f"finite numbers like those of {variable!r}", ndim=0))
-        value = int(number) if like.dtype.kind != "f" and number.is_integer() else number
-    elif like.dtype.kind == "b":
-        if not isinstance(value, (bool, np.bool_)) and (isinstance(value, str) or value not in (0, 1)):
-            raise ArgumentError(f"values must be True or False like those of {variable!r}, got {shown(value)}.")
-        value = bool(value)
-    else:
-        value = str(value)
-    return frame.assign(**{variable: value})

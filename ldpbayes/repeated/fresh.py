@@ -29,7 +29,9 @@ from ldpbayes.repeated.histories import (
 
 @dataclass(frozen=True)
 class Repeated(AbstractHistories):
-    """T fresh reports of one value by the same protocol: L_x = Π_t L_{y_t x}, and the levels add up to T ε.
+    """Several fresh reports of one value by the same protocol, whose levels add up.
+
+    L_x = Π_t L_{y_t x}, and the levels add up to T ε.
 
     Parameters
     ----------

@@ -30,9 +30,9 @@ class Sizes:
         As every sampler of the field has.
     """
 
-    usual: int = 1000
+    usual: int = AbstractPosterior.draws
     least: int = 250
-    chains: int = 4
+    chains: int = AbstractPosterior.chains
 
     def of(self, n_categories: int) -> dict[str, int]:
         """Return draws per chain and chains: fewer where those of P would take more than DRAWS_BYTES."""

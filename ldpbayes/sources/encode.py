@@ -13,7 +13,7 @@ from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.columns import Bytes, Integers, ListColumn
 from ldpbayes.sources import keys as plain
-from ldpbayes.sources.base import arrow_kind, check_column, foreign
+from ldpbayes.sources.base import arrow_integers, arrow_kind, check_column, foreign, numpy_integers
 from ldpbayes.sources.constants import MOST_CODES
 from ldpbayes.sources.numbers import thousands
 
@@ -59,20 +59,19 @@ def encoded(array, name, missing=False):
     Some of the values may not occur. Returns None for lists, which have no codes.
     """
     import pyarrow as pa
-    from pyarrow import compute
 
     kind = array.type
     if arrow_kind(kind).startswith("lists"):
         return None
     if pa.types.is_boolean(kind) and not array.null_count:
-        return array.cast(pa.int8()).to_numpy(), pa.array([False, True])
+        return numpy_integers(array.cast(pa.int8())), arrow_integers(np.arange(2)).cast(pa.bool_())
     if pa.types.is_integer(kind) and kind != pa.uint64() and not array.null_count:
-        values = array.to_numpy()
+        values = numpy_integers(array)
         low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
         if high - low < 2**16:
             # Where the values are small their type holds the codes too.
             codes = values if low == 0 else values.astype(np.int64) - low
-            return codes, pa.array(np.arange(low, high + 1), type=kind)
+            return codes, arrow_integers(np.arange(low, high + 1).astype(values.dtype), kind)
     if pa.types.is_nested(kind):
         raise unread(kind, name)
     if not pa.types.is_dictionary(kind):
@@ -80,12 +79,21 @@ def encoded(array, name, missing=False):
             array = array.dictionary_encode()
         except pa.ArrowNotImplementedError:
             raise unread(kind, name) from None
-    elif len(array) > array.null_count and compute.max(array.indices).as_py() >= len(array.dictionary):
+    elif len(array) > array.null_count and _largest(array.indices) >= len(array.dictionary):
         raise DataError("is damaged: it holds codes of no entry", field=name)
     if missing and array.null_count:
         codes = array.indices.cast(pa.int64()).fill_null(len(array.dictionary)).to_numpy()
         return codes, pa.concat_arrays([array.dictionary, pa.nulls(1, array.dictionary.type)])
-    return array.indices.to_numpy(), array.dictionary
+    return array.indices.to_numpy() if array.null_count else numpy_integers(array.indices), array.dictionary
+
+
+def _largest(codes):
+    """Return the largest of some codes; those that are missing are none."""
+    if not codes.null_count:
+        return int(numpy_integers(codes).max())
+    from pyarrow import compute
+
+    return compute.max(codes).as_py()
 
 
 def crossed(parts):
@@ -190,7 +198,7 @@ def _whole_numbers(pa, array, name):
     if pa.types.is_decimal(array.type):
         with foreign("holds whole numbers above 2**63"):
             array = array.cast(pa.int64())
-    values = array.to_numpy(zero_copy_only=False)
+    values = array.to_numpy(zero_copy_only=False) if array.null_count else numpy_integers(array)
     if values.dtype == np.uint64 and values.size and values.max() >= 2**63:
         raise DataError(f"holds whole numbers above 2**63, got {values.max()}", field=name)
     return values.astype(np.int64)
@@ -295,7 +303,6 @@ class Format:
             Canonical.
         counts : (k,) int64 array
         """
-        import pyarrow as pa
 
         columns = [self._codes(table, name) for name in self.report]
         grouping = [encoded_key(table, name) for name in by]
@@ -317,7 +324,7 @@ class Format:
             counts = totals[seen] if first is None else totals
         keys, _, group = cells([(index, values) for index, (_, values) in zip(indices, grouping, strict=False)], len(seen))
         taken = [
-            (values.take(pa.array(index)), name)
+            (_taken(values, index), name)
             for (_, values), index, name in zip(columns, indices[len(by) :], self.report, strict=True)
         ]
         try:
@@ -404,6 +411,15 @@ def counts_of(table: Any, name: str) -> np.ndarray:
     return values.astype(np.int64)
 
 
+def _taken(values, places):
+    """Return some entries of an Arrow array; ``take`` imports Arrow's functions, which whole numbers do without."""
+    import pyarrow as pa
+
+    if pa.types.is_integer(values.type) and not values.null_count:
+        return arrow_integers(numpy_integers(values)[places], values.type)
+    return values.take(arrow_integers(places))
+
+
 def _count(text):
     """Return the count that a text writes in the digits 0 to 9, as 2 or 2.0, or the sentence that says why it is none."""
     match = _WHOLE.fullmatch(text.strip(" \t"))  # of other white space int() would read some and refuse some
@@ -445,8 +461,8 @@ def with_folders(table: Any, folders: Sequence[tuple[str, str | int | None]]) ->
     import pyarrow as pa
 
     for name, value in folders:
-        entry = pa.array([value])
-        codes = pa.array(np.zeros(len(table), dtype=np.int32))
+        entry = pa.repeat(value, 1)
+        codes = arrow_integers(np.zeros(len(table), dtype=np.int32))
         column_of = pa.DictionaryArray.from_arrays(codes, entry) if isinstance(value, str) else entry.take(codes)
         table = table.append_column(name, column_of)
     return table

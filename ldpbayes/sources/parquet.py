@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
+
 from ldpbayes.errors import DataError
 from ldpbayes.sources.base import arrow_kind, foreign
 from ldpbayes.sources.constants import BATCH, BYTES_A_BYTE, ITEMS, MOST_BYTES, MOST_ITEMS, PIECE, ROWS_A_BYTE
@@ -221,10 +223,16 @@ def sliced(batch, path):
 
 def _longest(array):
     """Return the length of the longest entry of the dictionaries of an array."""
-    from pyarrow import compute
+    return max((int(_lengths(leaf.dictionary).max(initial=0)) for leaf in _coded(array)), default=0)
 
-    lengths = (compute.max(compute.binary_length(leaf.dictionary)).as_py() for leaf in _coded(array))
-    return max((length or 0 for length in lengths), default=0)
+
+def _lengths(array):
+    """Return the bytes of each entry of texts or bytes; Arrow's functions for it take long to import."""
+    if array.type.num_buffers == 2:
+        return np.array([array.type.byte_width])
+    dtype = np.int64 if str(array.type).startswith("large") else np.int32
+    stored = array.buffers()[1] or bytes(dtype().itemsize * (len(array) + 1))
+    return np.diff(np.frombuffer(stored, dtype, len(array) + 1, array.offset * dtype().itemsize))
 
 
 def _coded(array):

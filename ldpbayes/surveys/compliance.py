@@ -34,7 +34,7 @@ def findings(
         factor, with compliance_statistic, compliance_p, compliance_gamma and log_bayes_factor_noncompliance. Where
         respondents may deny the names are deniers and honesty.
     """
-    if not collection.laws:
+    if not collection.laws or collection.device_law is not None:
         return {}
     found, words = scaled(collection).noncompliance(), words_of(collection)
     name, test_name = words.name, words.test

@@ -90,7 +90,7 @@ def test_the_command_checks_groups_and_counts_fakes(tmp_path, capsys):
 
 def test_a_cross_check_of_cells_joins_those_of_each():
     """Findings of the cells come together; the posteriors themselves are those of crosscheck of one collection."""
-    from ldpbayes.fitness import crosschecking
+    from ldpbayes.crosschecking import compared as crosschecking
     from ldpbayes.pages import show
 
     p = np.array([0.6, 0.4])

@@ -7,7 +7,7 @@ import pyarrow
 import pytest
 
 import ldpbayes as lb
-from ldpbayes.fitness import crosschecking
+from ldpbayes.crosschecking import compared
 from ldpbayes.protocols import MemoizedGRR, crosswise
 from ldpbayes.protocols.designs import warner
 
@@ -202,8 +202,8 @@ def two_channels():
 @pytest.fixture(autouse=True)
 def without_chains(monkeypatch):
     """The second posterior of a cross-check by independent draws, which take less time than chains."""
-    fit = crosschecking.fit
-    monkeypatch.setattr(crosschecking, "fit", lambda cell, *, method="auto", **given: fit(cell, method="auto", **given))
+    fit = compared.fit
+    monkeypatch.setattr(compared, "fit", lambda cell, *, method="auto", **given: fit(cell, method="auto", **given))
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

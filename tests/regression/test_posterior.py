@@ -311,11 +311,6 @@ def test_sets_as_reports_and_whole_reports_only():
     assert found.coefficients.shape == (2, 4) and found.n_reports == 300
 
 
-def test_maximum_likelihood_is_for_common_terms(counts):
-    with pytest.raises(InfeasibleError, match="common terms only"):
-        asked(counts, "connected ~ 1 + (1 | age_group)", method="mle")
-
-
 def test_summaries_are_referred_to_fit():
     cells = lb.load_example("nigeria_cells").summaries([0.7, 0.3])
     with pytest.raises((InfeasibleError, ArgumentError), match="summar"):

@@ -27,5 +27,5 @@ def regression_model(formula, frame, protocol, count=None):
     """Return the Model of a frame with a column of reports, whose categories are "0", "1", …; the calibrations' too."""
     labels = [str(x) for x in range(protocol.n_categories)]
     columns = {"design": None, "count": count, "weights": None}
-    design, reports, _ = _read(Formula.parse(formula), frame, protocol, "report", "refuse", columns, labels)
+    design, reports, *_ = _read(Formula.parse(formula), frame, protocol, "report", "refuse", columns, labels)
     return Model.of(design, reports, None, None)

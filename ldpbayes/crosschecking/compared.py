@@ -8,12 +8,12 @@ import xarray as xr
 from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.collections import as_data
+from ldpbayes.crosschecking.constants import ROUNDING
+from ldpbayes.crosschecking.convex import convex_maximum
 from ldpbayes.errors import InfeasibleError, listed
 from ldpbayes.estimators.together import point_estimates
 from ldpbayes.fitness.base import Check
 from ldpbayes.fitness.checking import check
-from ldpbayes.fitness.constants import ROUNDING
-from ldpbayes.fitness.convex import convex_maximum
 from ldpbayes.fitting import fit
 from ldpbayes.methods.base import seed
 from ldpbayes.presenting import recorded

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.collections import Collection, Tally
+from ldpbayes.crosschecking.constants import WRITTEN_ENTRIES
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.fitness.constants import WRITTEN_ENTRIES
 from ldpbayes.protocols.formats import split_cohorts
 
 

@@ -6,10 +6,10 @@ import pytest
 import ldpbayes as lb
 from ldpbayes import protocols
 from ldpbayes.collections import as_collection
+from ldpbayes.crosschecking.convex import convex_maximum
+from ldpbayes.crosschecking.described import probabilities
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.estimators.mle import MLE
-from ldpbayes.fitness.convex import convex_maximum
-from ldpbayes.fitness.described import probabilities
 from ldpbayes.protocols import designs
 
 A = 8

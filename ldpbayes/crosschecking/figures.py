@@ -3,10 +3,13 @@
 from typing import Any
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import ESTIMATES, LABEL, WIDTH, Canvas, checked, largest, lines, wrapped
+from ldpbayes.plots.base import ESTIMATES, LABEL, WIDTH, Canvas, checked, largest, lines, one_of, wrapped
+
+#: What the argument of the figure must be.
+CHECK = {"check": one_of("ldpbayes.crosschecking.compared", "CrossCheck", "what crosscheck returned")}
 
 
-@checked()
+@checked(CHECK)
 def plot_crosscheck(check: Any, *, top: Any = 40, ax: Any = None, **style: Any) -> Any:
     """Return a matplotlib figure: NUTS, MLE and oracle minus the mean of the reference posterior, in its sd.
 
