@@ -1,6 +1,5 @@
 """regress: from a formula and a data frame to the posterior of the coefficients, or their maximum-likelihood estimates."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.collections.data import NO_USERS, mechanisms
+from ldpbayes.collections.data import mechanisms
+from ldpbayes.collections.devices import with_outcomes
+from ldpbayes.collections.survey import NO_USERS
 from ldpbayes.compiling import OneThread
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError, listed, shown, warn
 from ldpbayes.estimators.linearized import scores_of
@@ -22,11 +23,12 @@ from ldpbayes.inference.verdict import ACCEPTED, LIMITS, refused
 from ldpbayes.inference.weighted import Weighting, weighted
 from ldpbayes.methods.outcome import Outcome
 from ldpbayes.methods.watch import Watch
+from ldpbayes.presenting import recorded
 from ldpbayes.priors.links import LINKS, logits_of, scale_of
 from ldpbayes.priors.regression import BETWEEN, INTERCEPT, SCALE, Effects, Monotone, Regression, moments_of, walk_root
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.designs import ListExperiment
-from ldpbayes.regression import denying, lists, maximum, predictor_maximum, predictor_target
+from ldpbayes.regression import denying, devices, lists, maximum, predictor_maximum, predictor_target
 from ldpbayes.regression.beside import Beside
 from ldpbayes.regression.constants import ROUNDING
 from ldpbayes.regression.design import MAX_COLUMNS, Design, arrays
@@ -108,6 +110,7 @@ def regress(
 ) -> "Result | maximum.Maximum": ...
 
 
+@recorded
 def regress(
     data: Any,
     formula: str,
@@ -245,6 +248,7 @@ def regress(
         predicted.refuse(stated | {"link": None if link == "logit" else link})
         parsed = predicted.private
     data, left_out = _with_reports(data)
+    data = data if cells_of(data) is None else with_outcomes(data)
     protocol, labels = lists.channels_of(protocol, categories, checks.columns(report, "report"))
     honesty = denying.Honesty.of(protocol, data, labels)
     if honesty is not None:
@@ -264,6 +268,10 @@ def regress(
     if predicted is not None:
         answers = reports.pooled.answers if experiment is None else experiment.traits
         records, of_answer = predicted.of(rows, reports, answers, reference).under(prior, columns.terms)
+    if reports.pooled.device_law is not None:
+        devices.refuse(
+            {"method='mle'": method == "mle", "a private predictor": predicted, "deniers": of_denial, "totals": totals}
+        )
     model = Model.of(columns, reports, reference, of_answer, beside, experiment, link, honesty)
     if totals is not None:
         if records is not None:
@@ -283,12 +291,6 @@ def regress(
     checks.draws_size(draws, chains, model.prior.n_unknowns)
     with OneThread():
         tree = _posterior(model, request, Watch(progressbar))
-    given = stated | {"report": report, "categories": labels, "prior": prior, "missing": missing, "deniers": deniers}
-    given |= {"family": family, "private": private, "link": None if link == "logit" else link, "totals": totals}
-    given |= {"formula": parsed.text if predicted is None else predicted.formula.text}
-    given |= {} if protocol is None else {"protocol": _protocols(reports.pooled)}
-    settings = json.loads(tree.attrs["settings"]) | {name: value for name, value in given.items() if value is not None}
-    tree.attrs["settings"] = json.dumps(settings, sort_keys=True, default=lambda value: np.asarray(value).tolist())
     state(tree, facts | ({"left_out": left_out} if left_out else {}))
     return tree
 
@@ -360,6 +362,9 @@ class Model:
         elif beside is not None:
             kind, labels, places = denying.Denied, pooled.answers, tuple(x for x in pooled.owners if x is not None)
             more |= {"denied": places, "other_design": of_denial, "other_terms": beside.terms}
+        elif pooled.device_law is not None:
+            kind, labels = devices.Tried, pooled.answers
+            more |= devices.Tried.settings(pooled.device_law, len(first))
         label = labels[0] if reference is None else reference
         if label not in labels:
             raise ArgumentError(f"reference must be one of the categories ({listed(labels)}), got {shown(label)}.")
