@@ -67,8 +67,8 @@ def of_scan(result: Any, *, output: str | None = None) -> Page:
 
 def _row(key: Sequence, cell: Any, result: Any, sampled: bool) -> tuple:
     """Return the row of one cell."""
-    sample = result.samples.get(tuple(key))
-    size = [None if sample is None else len(sample.keys)] if sampled else []
+    samples = [channel.samples[tuple(key)] for channel in result.by_channel if tuple(key) in channel.samples]
+    size = [sum(len(sample.keys) for sample in samples) if samples else None] if sampled else []
     names = [str(part) for part in key]
     if cell.keeps_reports:
         form = "counts" if result.protocol.countable() else "whole reports"
@@ -103,7 +103,7 @@ def _sum_of_all(result: Any, sums: list) -> Note:
     n = float(sum(n for _, n in known))
     tested = fitness_of_excess(sum(excess for excess, _ in known), n)
     said = f"All cells together: {tested.verdict}"
-    levels = shown_levels(result.protocol, n)
+    levels = shown_levels(result.protocol, n) if len(result.protocols) == 1 else None
     if levels is not None:
         low, high = (f"{level:.4g}" if 0 < level < np.inf else "" for level in levels)
         ends = " or ".join(filter(None, (low and f"{low} and less", high and f"{high} and more")))
