@@ -131,16 +131,13 @@ def _monitored(result: Any) -> list[Note]:
 
 def _beyond(key: Any, result: Any) -> tuple[float | None, float]:
     """Return the share of supports of a cell that no P explains, and its p-value over all its channels."""
-    parts = []
-    for channel in result.by_channel:
-        cell = channel.cells.get(tuple(key))
-        if cell is not None:
-            n, supports = cell.n_reports, cell.likelihood.support_counts()
-            parts.append((n, beyond(channel.protocol, n, supports)))
-    if not parts or any(found is None for _, found in parts):
+    cells = [(channel.protocol, channel.cells[tuple(key)]) for channel in result.by_channel if tuple(key) in channel.cells]
+    found = [beyond(protocol, cell.n_reports, cell.likelihood.support_counts()) for protocol, cell in cells]
+    parts = [part for part in found if part is not None]
+    if len(parts) < len(cells):
         return None, 1.0
-    total = sum(n for n, _ in parts)
-    return sum(n * found[0] for n, found in parts) / total, min(1.0, len(parts) * min(found[1] for _, found in parts))
+    sizes = [cell.n_reports for _, cell in cells]
+    return float(np.average([share for share, _ in parts], weights=sizes)), min(1.0, len(parts) * min(p for _, p in parts))
 
 
 def _beyond_of_all(result: Any) -> list[Note]:
