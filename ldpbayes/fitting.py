@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from ldpbayes import checks, rooms
 from ldpbayes.collections import as_data
+from ldpbayes.collections.devices import with_outcomes
 from ldpbayes.errors import DiagnosticWarning, warn
+from ldpbayes.presenting import recorded
 from ldpbayes.priors import DEFAULT
 from ldpbayes.result.extending import checked_groups
 from ldpbayes.result.facts import state
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from ldpbayes.result import Result
 
 
+@recorded
 def select_method(
     collection: Any, prior: Any = DEFAULT, *, exclude: Any = (), draws: int | None = None, chains: int | None = None
 ) -> Choice:
@@ -47,7 +50,7 @@ def select_method(
     InfeasibleError
         Where no method applies; the sentence says why for each.
     """
-    data = as_data(collection, cells=False)
+    data = with_outcomes(as_data(collection, cells=False))
     request = Request.of(draws=None if draws is None else checks.integer(draws, "draws", 1), chains=chains, exclude=exclude)
     if request.undrawn(data):  # fit would make no draws, and choose no method
         request = request.drawing(data.n_categories)
@@ -59,6 +62,7 @@ def select_method(
     return replace(choice, prior_reason=ruling.sentence)
 
 
+@recorded
 def fit(
     collection: Any,
     prior: Any = DEFAULT,
@@ -153,7 +157,7 @@ def fit(
     data = as_data(collected(collection) if isinstance(collection, (str, os.PathLike)) else collection)
     data.warn_if_unidentified()
     facts = {name: fact for of in rooms.brought("FACTS").values() for name, fact in rooms.function(of)(data).items()}
-    tree = walk(data, prior, request)
+    tree = walk(with_outcomes(data), prior, request)
     state(tree, facts)
     if groups:
         tree.extend(*groups)

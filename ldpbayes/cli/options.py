@@ -465,7 +465,25 @@ class ReportOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class TableOptions(ReportOptions):
+class Levelled(ReportOptions):
+    """How the reports of a table were made, where a column may say at which ε."""
+
+    epsilon_column: Any = None
+
+    @property
+    def channels(self) -> dict[str, Any]:
+        """The arguments of read and scan that say which protocols made the reports; empty where the data say it."""
+        if self.epsilon_column is not None and self.protocol is not None and not self.parameter:  # all else follows from ε
+            return {"protocol": self.protocol, "categories": self.names, "epsilon_column": self.epsilon_column}
+        named = self.protocol is not None or self.parameter
+        stated = {"protocol": self.mechanism if named else None, "categories": self.labels}
+        return {
+            name: value for name, value in (stated | {"epsilon_column": self.epsilon_column}).items() if value is not None
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class TableOptions(Levelled):
     """How the reports of a table were made that does not state it itself, and what becomes of rows that hold none."""
 
     count: Any = None
@@ -476,11 +494,9 @@ class TableOptions(ReportOptions):
     @property
     def settings(self) -> dict[str, Any]:
         """The arguments of read that are stated."""
-        stated = {"report": self.columns, "count": self.count, "categories": self.labels, "quarantine": self.quarantine}
+        stated = {"report": self.columns, "count": self.count, "quarantine": self.quarantine}
         stated |= {name: value for name in ("bad_rows", "copies") if (value := getattr(self, name)) != "refuse"}
-        if self.protocol is not None or self.parameter is not None:
-            stated["protocol"] = self.mechanism
-        return {name: value for name, value in stated.items() if value is not None}
+        return {name: value for name, value in stated.items() if value is not None} | self.channels
 
 
 # ---- what the command line itself says -------------------------------------------------------------------------------

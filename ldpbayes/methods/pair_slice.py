@@ -229,7 +229,7 @@ def _settle(chains, rows, expansions, length, steps):
     """Return the _Quadratic expanded around its own draws, so many times; the chains move along with it."""
     around = (chains.alpha / chains.alpha.sum())[None]
     for _ in range(expansions):
-        target, seen = _Quadratic(rows, Quadratic.around(rows, around)), []
+        target, seen = _Quadratic(rows, rows.quadratic(around)), []
         for _ in range(length):
             next(steps)
             chains.p = target.propose(chains)

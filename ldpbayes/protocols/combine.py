@@ -19,9 +19,10 @@ def as_channel(protocol):
     Raises
     ------
     InfeasibleError
-        Where the protocol has too many possible reports.
+        Where the protocol has too many possible reports, or its probabilities are not known exactly.
     """
     if isinstance(protocol, Channel):
+        protocol.require_known()
         return protocol
     _check_sizes([protocol])
     matrix = protocol.channel()

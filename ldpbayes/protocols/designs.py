@@ -2,6 +2,8 @@
 
 Carriers have the sensitive attribute; with two categories they are the second, after the others. Every constructor takes
 ``answers``, the labels under which files state the answers, in the order of the channel's rows; by default the design's own.
+A probability that is not known exactly is an ``Uncertain``: its Beta law, such as that after trials of the device. GRR with
+such a probability of the truth is ``forced_response`` with equal ``forced``.
 """
 
 import math
@@ -19,6 +21,7 @@ from ldpbayes.protocols.channel import YES_NO, Channel, check_answers
 from ldpbayes.protocols.formats import parse_labels
 from ldpbayes.protocols.labels import Places
 from ldpbayes.protocols.registry import DESIGNS
+from ldpbayes.protocols.uncertain import DeviceLaw, Uncertain, laws_in
 
 #: More cards tell carriers from others ever more surely, and nobody draws as many.
 MAX_CARDS = 100
@@ -58,7 +61,7 @@ def warner(p, answers=None) -> Channel:
         By default "no", "yes".
     """
     p = _informative(p, "p")
-    return _design("warner", [[p, 1 - p], [1 - p, p]], {"p": p}, answers)
+    return _design("warner", lambda p: [[p, 1 - p], [1 - p, p]], {"p": p}, answers)
 
 
 def forced_response(truth, forced, answers=None) -> Channel:
@@ -77,15 +80,19 @@ def forced_response(truth, forced, answers=None) -> Channel:
         Relative frequencies of the forced answers, one per category.
     answers : sequence of str, optional
     """
-    truth = checks.probability(truth, "truth", open_low=True)
+    truth, law = _probability(truth, "truth", open_low=True), Uncertain.stated(forced, "forced", None)
     rule = "a list of numbers, one per category"
-    weights = np.array([checks.real(weight, "forced", rule) for weight in checks.entries(forced, "forced", rule)])
+    stated = forced if law is None else law.concentrations
+    weights = np.array([checks.real(weight, "forced", rule) for weight in checks.entries(stated, "forced", rule)])
     if weights.size < 2 or not (0 <= weights).all() or not 0 < math.fsum(weights / len(weights)) < 1e300:
         raise ArgumentError("forced must be non-negative with a positive sum, one entry per category.")
     check_entries(weights.size, weights.size)
-    u = (1 - truth) * weights / weights.sum()
-    matrix = truth * np.eye(weights.size) + u[:, None]
-    return _design("forced_response", matrix, {"truth": truth, "forced": weights.tolist()}, answers)
+
+    def channel(truth, forced):
+        return truth * np.eye(weights.size) + ((1 - truth) * np.asarray(forced) / np.sum(forced))[:, None]
+
+    settings = {"truth": truth, "forced": weights.tolist() if law is None else law}
+    return _design("forced_response", channel, settings, answers)
 
 
 def unrelated_question(p, innocuous, answers=None) -> Channel:
@@ -102,11 +109,13 @@ def unrelated_question(p, innocuous, answers=None) -> Channel:
     answers : sequence of str, optional
         By default "no", "yes".
     """
-    p = checks.probability(p, "p", open_low=True)
-    innocuous = checks.probability(innocuous, "innocuous")
-    yes_other = (1 - p) * innocuous
-    matrix = [[1 - yes_other, 1 - p - yes_other], [yes_other, p + yes_other]]
-    return _design("unrelated_question", matrix, {"p": p, "innocuous": innocuous}, answers)
+    p, innocuous = _probability(p, "p", open_low=True), _probability(innocuous, "innocuous")
+
+    def channel(p, innocuous):
+        yes_other = (1 - p) * innocuous
+        return [[1 - yes_other, 1 - p - yes_other], [yes_other, p + yes_other]]
+
+    return _design("unrelated_question", channel, {"p": p, "innocuous": innocuous}, answers)
 
 
 def crosswise(p, answers=None) -> Channel:
@@ -122,7 +131,7 @@ def crosswise(p, answers=None) -> Channel:
         By default "different", "same".
     """
     p = _informative(p, "p")
-    return _design("crosswise", [[p, 1 - p], [1 - p, p]], {"p": p}, answers, ("different", "same"))
+    return _design("crosswise", lambda p: [[p, 1 - p], [1 - p, p]], {"p": p}, answers, ("different", "same"))
 
 
 def triangular(p, answers=None) -> Channel:
@@ -137,8 +146,8 @@ def triangular(p, answers=None) -> Channel:
     answers : sequence of str, optional
         By default "neither", "at least one".
     """
-    p = checks.probability(p, "p", open_high=True)
-    return _design("triangular", [[1 - p, 0], [p, 1]], {"p": p}, answers, ("neither", "at least one"))
+    p = _probability(p, "p", open_high=True)
+    return _design("triangular", lambda p: [[1 - p, 0], [p, 1]], {"p": p}, answers, ("neither", "at least one"))
 
 
 def kuk(p_carrier, p_other, cards=1, answers=None) -> Channel:
@@ -164,13 +173,26 @@ def kuk(p_carrier, p_other, cards=1, answers=None) -> Channel:
            [0.32, 0.32],
            [0.04, 0.64]])
     """
-    p_carrier, p_other = checks.probability(p_carrier, "p_carrier"), checks.probability(p_other, "p_other")
-    if p_carrier == p_other:
+    p_carrier, p_other = _probability(p_carrier, "p_carrier"), _probability(p_other, "p_other")
+    uncertain = laws_in({"p_carrier": p_carrier, "p_other": p_other})
+    if p_carrier == p_other and not uncertain:
         raise ArgumentError(f"p_carrier must be different from p_other, got {p_carrier!r} for both.")
     cards = checks.integer(cards, "cards", 1, MAX_CARDS)
-    matrix = [[math.comb(cards, r) * p**r * (1 - p) ** (cards - r) for p in (p_other, p_carrier)] for r in range(cards + 1)]
-    settings = {"p_carrier": p_carrier, "p_other": p_other} | ({"cards": cards} if cards > 1 else {})
-    return _design("kuk", matrix, settings, answers, ("black", "red") if cards == 1 else tuple(map(str, range(cards + 1))))
+    if uncertain and cards > 1:
+        raise ArgumentError(f"cards must be 1 where a share of red cards is uncertain, got {cards}.")
+
+    def channel(p_carrier, p_other):
+        pair, r = np.array([p_other, p_carrier]), np.arange(cards + 1)[:, None]
+        return np.array([[math.comb(cards, k)] for k in range(cards + 1)]) * pair**r * (1 - pair) ** (cards - r)
+
+    settings = {"p_carrier": p_carrier, "p_other": p_other}
+    return _design(
+        "kuk",
+        channel,
+        settings | ({"cards": cards} if cards > 1 else {}),
+        answers,
+        ("black", "red") if cards == 1 else tuple(map(str, range(cards + 1))),
+    )
 
 
 def christofides(weights, answers=None) -> Channel:
@@ -185,13 +207,14 @@ def christofides(weights, answers=None) -> Channel:
     answers : sequence of str, optional
         By default "1" to "L".
     """
-    w = checks.distribution(weights, "weights")
-    if np.allclose(w, w[::-1], rtol=0, atol=1e-12):
+    law = Uncertain.stated(weights, "weights", None)
+    w = checks.distribution(weights, "weights") if law is None else law.mean
+    if law is None and np.allclose(w, w[::-1], rtol=0, atol=1e-12):
         raise ArgumentError("weights must not be symmetric; answers to symmetric cards carry no information.")
     return _design(
         "christofides",
-        np.stack([w, w[::-1]], axis=1),
-        {"weights": list(map(float, weights))},
+        lambda weights: np.stack([w := checks.distribution(weights, "weights"), w[::-1]], axis=1),
+        {"weights": list(map(float, weights)) if law is None else law},
         answers,
         tuple(str(j) for j in range(1, w.size + 1)),
     )
@@ -214,8 +237,8 @@ def stochastic_lie_detector(p, answers=None) -> Channel:
     answers : sequence of str, optional
         By default "no", "yes".
     """
-    p = checks.probability(p, "p")
-    return _design("stochastic_lie_detector", [[0, 1, p], [1, 0, 1 - p]], {"p": p}, answers)
+    p = _probability(p, "p")
+    return _design("stochastic_lie_detector", lambda p: [[0, 1, p], [1, 0, 1 - p]], {"p": p}, answers)
 
 
 def cheater_detection(p, answers=None) -> Channel:
@@ -235,8 +258,8 @@ def cheater_detection(p, answers=None) -> Channel:
     answers : sequence of str, optional
         By default "no", "yes".
     """
-    p = checks.probability(p, "p", open_high=True)
-    return _design("cheater_detection", [[0, 1 - p, 1], [1, p, 0]], {"p": p}, answers)
+    p = _probability(p, "p", open_high=True)
+    return _design("cheater_detection", lambda p: [[0, 1 - p, 1], [1, p, 0]], {"p": p}, answers)
 
 
 def item_count(items, group, ceiling=0.0, floor=0.0, answers=None, on=None) -> Channel:
@@ -441,9 +464,24 @@ class ListExperiment:
         return self.channels[group]
 
 
-def _design(name, matrix, settings, answers, default=None):
-    """Return the Channel, with its answers among the settings where they are not the design's own."""
-    matrix = np.array(matrix, dtype=float)
+#: Parameters of designs that are shares of several events, which add up to one.
+VECTORS = ("forced", "weights")
+
+
+def _design(name, channel, settings, answers, default=None):
+    """Return the Channel, with its answers among the settings where they are not the design's own.
+
+    Parameters
+    ----------
+    channel : array or callable
+        The matrix, or what makes it of the probabilities among the settings, linear in each that may be uncertain.
+    """
+    laws = laws_in(settings)
+    stated = (
+        {key: value for key, value in settings.items() if key not in laws and key != "cards"} if callable(channel) else {}
+    )
+    law = DeviceLaw.of_design(lambda **at: channel(**stated, **at), laws, VECTORS) if laws else None
+    matrix = law.mean if law else np.array(channel(**stated) if callable(channel) else channel, dtype=float)
     if default is None:
         default = YES_NO if len(matrix) == 2 else tuple(map(str, range(len(matrix))))
     answers = tuple(default) if answers is None else check_answers(answers)
@@ -453,11 +491,17 @@ def _design(name, matrix, settings, answers, default=None):
             f"answers must be in the order of the rows of {name} ({listed(default)}), got {listed(answers)}: this would "
             "swap what the reports stand for."
         )
-    return Channel(matrix, answers, name, settings | ({"answers": list(answers)} if answers != tuple(default) else {}))
+    settings = settings | ({"answers": list(answers)} if answers != tuple(default) else {})
+    return Channel(matrix, answers, name, settings, law=law)
+
+
+def _probability(value, name, **ends):
+    """Return a probability, or the law of one that is not known exactly."""
+    return Uncertain.stated(value, name) or checks.probability(value, name, **ends)
 
 
 def _informative(p, name):
-    p = checks.probability(p, name)
+    p = _probability(p, name)
     if p == 0.5:
         raise ArgumentError(f"{name} must be different from 0.5, where answers carry no information.")
     return p

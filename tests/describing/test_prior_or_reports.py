@@ -5,6 +5,7 @@ import pytest
 import xarray as xr
 from arviz_stats import psense
 from scipy.stats import beta
+from support.fits import fit_of
 
 import ldpbayes as lb
 from ldpbayes.answers.deciding import decision_given, who_decides
@@ -52,11 +53,16 @@ def direct(counts):
     return lb.Collection(labels, lb.Tally(designs.direct(len(counts)), np.arange(len(counts)), counts))
 
 
+def scaled_by(result, problem, **settings):
+    """Return what scaling the prior does to the shares of one collection."""
+    return sensitivities(fit_of(result, problem.collection, problem.prior), [problem], **settings)[0]
+
+
 def test_sensitivities_are_those_of_fits_in_closed_form():
     """Direct answers: the posterior under γα is Dirichlet(γα + counts), whose margins are Beta."""
     counts, alpha = np.array([40, 25, 3, 0]), np.array([0.5, 1.0, 2.0, 0.3])
     data = direct(counts)
-    (found,) = sensitivities(lb.fit(data, prior=alpha, random_seed=1, draws=250), [Problem.of(data, alpha)])
+    found = scaled_by(lb.fit(data, prior=alpha, random_seed=1, draws=250), Problem.of(data, alpha))
 
     def law(scale, power=1.0):
         a = power * (scale * alpha + counts)
@@ -99,7 +105,7 @@ def test_no_reports_of_a_thousand_is_a_conflict_that_does_not_matter():
     found = lb.fit(data, prior="jeffreys", random_seed=1, draws=250)
     of = found["sensitivity"].sel(category="c2")
     assert of["prior_sensitivity"] > 0.1 and of["reports_sensitivity"] > 0.1 and of["decided_by"] == "reports"
-    (without,) = sensitivities(found, [Problem.of(data, "jeffreys")], floor=1e-6)
+    without = scaled_by(found, Problem.of(data, "jeffreys"), floor=1e-6)
     assert VERDICTS[without.verdict[2]] == "conflict"
 
 
@@ -112,7 +118,7 @@ def test_a_prior_against_the_reports_is_a_conflict():
 def test_weights_of_the_learnt_prior_are_those_of_another_fit():
     """Under the learnt prior: moves by weighted draws against two fits with the moved medians, within Monte Carlo error."""
     data = survey(lb.GRR(12, 1.0), 5, 400)
-    (found,) = sensitivities(lb.fit(data, prior="learnt", random_seed=1), [Problem.of(data, "learnt")])
+    found = scaled_by(lb.fit(data, prior="learnt", random_seed=1), Problem.of(data, "learnt"))
     low, high = (
         lb.fit(data, prior=Learnt(median=0.5 * power), draws=0)["summary"].to_dataset().sel(target="distribution")
         for power in POWERS
@@ -149,7 +155,7 @@ def test_the_practical_floor_is_an_option():
     data = survey(lb.GRR(30, 0.5), 30, 200)
     tree = lb.fit(data, prior="jeffreys", random_seed=1, draws=250)
     for floor, by in ((0.002, "prior"), (0.5, "reports")):
-        (moved,) = sensitivities(tree, [Problem.of(data, "jeffreys")], floor)
+        moved = scaled_by(tree, Problem.of(data, "jeffreys"), floor=floor)
         assert decision_given(data, moved)["decided_by"] == by
 
 

@@ -8,9 +8,9 @@ from ldpbayes import protocols
 from ldpbayes.collections import as_collection
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.estimators.mle import MLE
-from ldpbayes.fitness.convex import convex_maximum
-from ldpbayes.fitness.described import probabilities
 from ldpbayes.protocols import designs
+from ldpbayes.robust.convex import convex_maximum
+from ldpbayes.robust.described import probabilities
 
 A = 8
 NAMES = [f"c{i}" for i in range(A)]

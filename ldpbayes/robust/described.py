@@ -7,8 +7,8 @@ import numpy as np
 
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.fitness.constants import WRITTEN_ENTRIES
 from ldpbayes.protocols.formats import split_cohorts
+from ldpbayes.robust.constants import WRITTEN_ENTRIES
 
 
 def grr(protocol: Any, reports: np.ndarray) -> np.ndarray:
