@@ -118,11 +118,13 @@ HOMES = {
     "numba": {"compiling"},
     "pymc": {
         "collections.tensor",
+        "collections.tensor_rates",
         "compiling",
         "private_groups.mixture",
         "methods.nuts",
         "priors.base",
         "priors.tree",
+        "priors.device",
         "priors.dirichlet",
         "priors.extended",
         "priors.floor",
@@ -130,6 +132,7 @@ HOMES = {
     },
     "pytensor": {
         "collections.tensor",
+        "collections.tensor_rates",
         "compiling",
         "private_groups.mixture",
         "methods.nuts",

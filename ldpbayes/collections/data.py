@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ldpbayes.collections.noncompliance import with_deniers, with_noncompliers
 from ldpbayes.collections.wrappers import WRAPPERS, AbstractWrapper
 from ldpbayes.errors import ArgumentError, CompositeWarning, RankDeficientWarning, warn
+from ldpbayes.protocols.uncertain import Uncertain
 
 if TYPE_CHECKING:
     from ldpbayes.collections.tally import Tally
@@ -273,6 +274,8 @@ def value_in_words(value: Any) -> str:
     """Return a parameter of a protocol in words: of long lists only how many entries they have."""
     if isinstance(value, float):
         return f"{value:.4g}"
+    if isinstance(value, Mapping) and set(value) == {"concentrations"}:
+        return Uncertain(**value).describe()
     if isinstance(value, list | tuple):
         text = f"[{', '.join(map(value_in_words, value))}]"
         return text if len(text) <= LONGEST else f"{len(value):,} values"

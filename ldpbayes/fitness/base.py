@@ -98,12 +98,15 @@ class Fitness(AbstractResult):
     compliance : ComplianceTest or None
         The test that nobody ignores the device or denies, where the collection says how somebody may and the reports
         identify their share. It is no test of fit: the model that is tested has such respondents.
+    source : str
+        Reports and design in words.
     """
 
     checks: tuple[Check, ...]
     size: float = 0.05
     notes: tuple[str, ...] = field(default=())
     compliance: ComplianceTest | None = None
+    source: str = ""
 
     def __post_init__(self):
         object.__setattr__(self, "size", checks.probability(self.size, "size", open_low=True, open_high=True))

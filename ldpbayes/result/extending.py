@@ -8,6 +8,7 @@ import xarray as xr
 
 from ldpbayes import checks
 from ldpbayes.collections import Cells, Collection, as_data
+from ldpbayes.collections.devices import with_outcomes
 from ldpbayes.collections.noncompliance import collapse
 from ldpbayes.errors import ArgumentError, InfeasibleError, MissingGroupError
 from ldpbayes.inference.importance import left_out_of_counts
@@ -90,7 +91,7 @@ def _data(result: Any, collection: Any) -> Any:
     data = result.fitted[0] if collection is None else collection
     if data is None:
         raise ArgumentError("collection must be what the result was fitted to: one that was loaded or selected lacks it.")
-    data, shape = as_data(data, "collection"), result["posterior"]["distribution"].shape[2:]
+    data, shape = with_outcomes(as_data(data, "collection")), result["posterior"]["distribution"].shape[2:]
     if shape not in (data.shape, (*data.shape[:-1], len(data.answers))) or data.n_reports != result.attrs["n_reports"]:
         raise ArgumentError(
             f"collection must be what the result was fitted to, {result.attrs['n_reports']:,} reports and P of shape "

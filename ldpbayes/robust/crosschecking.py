@@ -12,8 +12,10 @@ from ldpbayes.errors import InfeasibleError, listed
 from ldpbayes.estimators.together import point_estimates
 from ldpbayes.fitness.base import Check
 from ldpbayes.fitness.checking import check
+from ldpbayes.fitness.constants import MIN_P_VALUE
 from ldpbayes.fitting import fit
 from ldpbayes.methods.base import seed
+from ldpbayes.presenting import recorded
 from ldpbayes.priors import DEFAULT, prior_for
 from ldpbayes.road.ruling import rule
 from ldpbayes.robust.constants import ROUNDING
@@ -26,8 +28,6 @@ MAX_MCSE = 4.0
 MAX_SD = 3.0
 #: Name of the reference where the posterior is a sum over all tallies of the true values, without a Monte Carlo error.
 ENUMERATION = "enumeration"
-#: A posterior predictive p-value below this flags the channel.
-MIN_P_VALUE = 0.01
 
 
 class CrossCheck(Answer):
@@ -51,6 +51,7 @@ class CrossCheck(Answer):
     __slots__ = ()
 
 
+@recorded
 def crosscheck(collection, prior=DEFAULT, *, random_seed=None, draws=1000, chains=4, progressbar=False):
     """Return exact (where feasible), NUTS, MLE, cvxpy's maximum and oracle side by side, and the predictive check.
 
@@ -138,6 +139,7 @@ def compared(collection, prior, random_seed, settings):
             "estimator": list(away),
             "channel": [c.name for c in checks_of],
         },
+        {"prior": prior.describe()},
     )
 
 
@@ -157,7 +159,7 @@ def concluded(found, fitness, random_seed):
     unpredicted = (found["predictive_p"] < size).any("channel")
     doubtful = found["sampler_converged"] == 0
     astray = found["convex_astray"] == 1
-    texts = [fitness.verdict] if fitness.flagged else []
+    texts, most = [fitness.verdict] if fitness.flagged else [], float(np.abs(found["difference_sd"]).max())
     if "cell" in found.dims:
         for where, words in (
             (apart, f"The two posteriors differ by more than {MAX_MCSE:g} Monte Carlo standard errors in"),
@@ -167,7 +169,7 @@ def concluded(found, fitness, random_seed):
         ):
             if where.any():
                 texts.append(f"{words} {listed(found['cell'].values[where.values])}.")
-        good = "Nothing to flag: the posteriors of all cells agree, and the channels fit the reports."
+        good = f"Nothing to flag: the posteriors of all cells agree within {most:.3f} sd, and the channels fit the reports."
     else:
         reference, p = found["reference"].item(), found["predictive_p"]
         texts = [
@@ -182,12 +184,13 @@ def concluded(found, fitness, random_seed):
             texts.append(found["outcome"].item())
         if astray:
             texts.append(found["convex_verdict"].item())
-        good = f"Nothing to flag: {reference} and NUTS agree, and the channel fits the reports."
+        good = f"Nothing to flag: {reference} and NUTS agree within {most:.3f} sd, and the channel fits the reports."
         if np.isfinite(found["convex_gap"]):
             good = f"{good} {found['convex_verdict'].item()}"
     sentence, flagged = " ".join(texts) or good, int(bool(texts))
     attrs = {"question": "The same posterior by two methods", "sentence": sentence, "flagged": flagged}
     attrs |= {"fitness": fitness.verdict, "fitness_flagged": int(fitness.flagged), "random_seed": random_seed}
+    attrs |= {"source": f"{fitness.source}, under the prior {found.attrs['prior']}"} if "prior" in found.attrs else {}
     return CrossCheck(found.data_vars, found.coords, attrs)
 
 

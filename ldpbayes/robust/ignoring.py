@@ -16,6 +16,7 @@ from ldpbayes.estimators.mle import maximize
 from ldpbayes.fitness.nested import need_noncompliers
 from ldpbayes.likelihoods import DenseRows
 from ldpbayes.methods.problem import scaled
+from ldpbayes.presenting import recorded
 from ldpbayes.robust.constants import MAX_ENTRIES, MAX_POINTS
 
 #: No curve goes on to γ = 1, where nobody follows the device.
@@ -33,6 +34,7 @@ class Sensitivity(Answer):
     __slots__ = ()
 
 
+@recorded
 def sensitivity(
     collection: Collection, of: str | Sequence[str], *, threshold: float | None = None, points: int = 41
 ) -> Sensitivity:

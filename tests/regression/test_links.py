@@ -143,7 +143,7 @@ def test_what_a_link_says_of_itself(survey, tmp_path):
     shares = lb.predictions(opened, frame)["mean"].sel(category="yes").values
     draws = found["posterior"]["coefficients"].sel(category="yes").values.reshape(-1, 3)
     np.testing.assert_allclose(shares, stats.norm.cdf(draws @ np.array([[1, 0, 0], [1, 1, 1]]).T).mean(axis=0), rtol=1e-9)
-    lb.pymc.add_log_likelihood(found)
+    found.extend("log_likelihood")
     logs = found["log_likelihood"].to_dataset()["reports"].values.reshape(len(draws), -1).sum(axis=1)
     assert logs == pytest.approx([-negative(beta, survey, "probit") for beta in draws], abs=1e-6)
 
