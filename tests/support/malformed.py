@@ -751,7 +751,7 @@ RESULTS = {
 
 #: Functions by which the package builds results: no user calls them.
 INNER = {
-    "add_confidence", "add_estimates", "build",
+    "build",
     "extended_draws", "stack", "of_parts",
 }  # fmt: skip
 
