@@ -31,12 +31,12 @@ fuzz: $(VENV)/.ready  ## Read many mutated files (FUZZ_EXAMPLES, 20,000 where no
 	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(BIN)/python -m pytest tests/test_fuzz.py tests/test_malformed.py
 
 fuzz-numbers: $(VENV)/.ready  ## Compare random fits with references in plain NumPy for MINUTES (10 where not set), from fresh seeds.
-	$(BIN)/python tests/fuzz_numbers.py --seconds $$(( 60 * $${MINUTES:-10} )) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python tests/support/fuzz_numbers.py --seconds $$(( 60 * $${MINUTES:-10} )) $(if $(SEED),--seed $(SEED))
 
 # Studies of the papers, the most informative first; MINUTES=10 gives each of them ten minutes.
 STUDIES := privacy tradeoff risk populations subset cohorts decoders waves fakes
 matrix: $(VENV)/.ready  ## Try every world with every action, and print what is served and what is refused, and why.
-	$(BIN)/python tests/matrix.py
+	$(BIN)/python tests/support/matrix.py
 
 studies: $(VENV)/.ready  ## Continue the papers' studies from docs/studies, and that of priors (MINUTES=10: so long for each).
 	for study in $(STUDIES); do \

@@ -185,7 +185,9 @@ def off(kind, a, n, epsilon, draws):
     truth = 1 / np.arange(1.0, a + 1)
     values = np.repeat(np.arange(a), rng.multinomial(n, truth / truth.sum()))
     rows = Tally(protocol, protocol.privatize(values, rng)).rows
-    points, _ = pilots.from_supports(protocol, [n], rows.support_counts()[None])
+    points, _ = pilots.posterior_moments(
+        [pilots.of_supports(protocol, [n], rows.support_counts()[None])], (1, rows.n_categories)
+    )
     shift, noise, ratio, ratio_noise, _ = measured(rows, Summary.of(rows, points[0]), np.full(a, 0.5), draws, rng)
     at, place = np.abs(shift).argmax(), np.abs(ratio - 1).argmax()
     return abs(shift[at]), abs(ratio[place] - 1), noise[at], ratio_noise[place]

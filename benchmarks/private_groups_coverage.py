@@ -17,7 +17,7 @@ import warnings
 import numpy as np
 
 ROOT = pathlib.Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "calibration")]
+sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "tests" / "calibration")]
 
 import test_outcomes as designs  # noqa: E402
 

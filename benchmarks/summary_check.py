@@ -22,7 +22,7 @@ from ldpbayes.likelihoods import Summary
 from ldpbayes.methods.expansion import of_rows, trusted
 from ldpbayes.protocols import LocalHashing, SubsetSelection, UnaryEncoding
 from ldpbayes.scanning import pilots
-from ldpbayes.scanning.driver import PLAIN, SAMPLED, kept_below
+from ldpbayes.scanning.pilots import Keeping
 
 PROTOCOLS = {
     "oue": UnaryEncoding.optimized,
@@ -64,11 +64,13 @@ POPULATIONS = ("one", "two", "geometric", "sparse", "even", "flat")
 def forms(protocol, tally, alpha, rng):
     """Yield (name, summary, its Accuracy) of the same reports."""
     rows, n = tally.rows, tally.n_reports
-    spread = protocol.epsilon > PLAIN
-    points, variances = pilots.from_supports(protocol, [n], rows.support_counts()[None])
+    spread = protocol.epsilon > Keeping.plain
+    points, variances = pilots.posterior_moments(
+        [pilots.of_supports(protocol, [n], rows.support_counts()[None])], (1, rows.n_categories)
+    )
     summary = Summary.of(rows, points[0], variances[0] if spread else None)
     yield "sums", summary, trusted(summary, alpha)
-    rate = min(1.0, 2.0 ** np.floor(np.log2(SAMPLED / n)))
+    rate = min(1.0, 2.0 ** np.floor(np.log2(Keeping.sampled / n)))
     held = np.flatnonzero(rng.random(n) < rate)
     reports = np.repeat(tally.reports, tally.counts, axis=0)[held]
     sampled = replace(summary, sample=protocol.rows(reports, np.ones(len(held))), rate=rate)
@@ -94,7 +96,7 @@ def case(rng, seed):
         worst = np.abs(shift).argmax()
         surely = max((np.abs(shift) - 3 * noise).max(), (np.abs(ratio - 1) - 3 * ratio_noise).max(), 0.0)
         yield [
-            *(kind, name, a, n, eps, seed, form, int(n < kept_below(protocol)), round(found.error, 4)),
+            *(kind, name, a, n, eps, seed, form, int(n < Keeping().kept_below([protocol])), round(found.error, 4)),
             int(not found.problem),
             *(
                 round(float(x), 4)

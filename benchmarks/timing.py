@@ -81,7 +81,7 @@ def pairs(a):
 
 def main(names):
     """Print what the times say about every protocol of the tests' table, or of those named, and return the exit status."""
-    sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests"))
+    sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests" / "support"))
     from cases import CASES
 
     worst = -1.0

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 #: Double-precision numbers: distributions, draws, densities.
 FloatArray = NDArray[np.float64]
@@ -15,11 +14,15 @@ IntArray = NDArray[np.int64]
 
 def log_choose(n: Any, k: Any) -> Any:
     """Return log C(n, k) of numbers or arrays of them."""
+    from scipy.special import gammaln  # a scan of counts does without SciPy, which takes longer to import than to count
+
     return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
 
 
 def log_multinomial(counts: Any) -> Any:
     """Return log (Σ counts)! / Π counts! along the last axis."""
+    from scipy.special import gammaln
+
     return gammaln(counts.sum(axis=-1) + 1) - gammaln(counts + 1).sum(axis=-1)
 
 

@@ -8,6 +8,7 @@ import decimal
 import difflib
 import math
 import numbers
+import sys
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Set
 from typing import Any, cast
@@ -416,7 +417,8 @@ def array_of(value: ArrayLike, name: str, rule: str) -> NDArray:
         If it makes no array of it, because it is ragged, too deep or an object that refuses; where entries of a masked
         array are missing; and where NumPy would make an array of objects of something that is no sequence.
     """
-    if isinstance(value, np.ma.MaskedArray) and np.ma.getmaskarray(value).any():
+    masked = sys.modules.get("numpy.ma")  # whoever has such an array has imported it
+    if masked is not None and isinstance(value, masked.MaskedArray) and masked.getmaskarray(value).any():
         raise ArgumentError(f"{name} must be {rule}, got a masked array with missing entries.")
     try:
         with warnings.catch_warnings():

@@ -134,6 +134,12 @@ class ArgumentError(LDPBayesError, ValueError):
     """An argument breaks its rule: ``<name> must be <rule>, got <value>[; <what to do>].``"""
 
 
+class MissingGroupError(ArgumentError, KeyError):
+    """A result lacks a group that ``extend`` adds."""
+
+    __str__ = LDPBayesError.__str__
+
+
 class DataError(LDPBayesError, ValueError):
     """A file or a set of reports is malformed; the sentence names the file, the line or row, and the field.
 

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from ldpbayes import checks, rooms
 from ldpbayes.collections import as_data
+from ldpbayes.collections.devices import with_outcomes
 from ldpbayes.errors import DiagnosticWarning, warn
+from ldpbayes.presenting import recorded
 from ldpbayes.priors import DEFAULT
+from ldpbayes.result.extending import checked_groups
 from ldpbayes.result.facts import state
 from ldpbayes.road.methods import Choice, checked
 from ldpbayes.road.request import Request
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from ldpbayes.result import Result
 
 
+@recorded
 def select_method(
     collection: Any, prior: Any = DEFAULT, *, exclude: Any = (), draws: int | None = None, chains: int | None = None
 ) -> Choice:
@@ -46,7 +50,7 @@ def select_method(
     InfeasibleError
         Where no method applies; the sentence says why for each.
     """
-    data = as_data(collection, cells=False)
+    data = with_outcomes(as_data(collection, cells=False))
     request = Request.of(draws=None if draws is None else checks.integer(draws, "draws", 1), chains=chains, exclude=exclude)
     if request.undrawn(data):  # fit would make no draws, and choose no method
         request = request.drawing(data.n_categories)
@@ -58,6 +62,7 @@ def select_method(
     return replace(choice, prior_reason=ruling.sentence)
 
 
+@recorded
 def fit(
     collection: Any,
     prior: Any = DEFAULT,
@@ -70,6 +75,7 @@ def fit(
     progressbar: bool = False,
     estimates: bool = True,
     exclude: Any = (),
+    extend: Any = (),
 ) -> "Result":
     """Return the posterior of the distribution P and of the users' own frequencies F.
 
@@ -103,6 +109,8 @@ def fit(
         design (``fitness.check``), and log Bayes factors between priors.
     exclude : str or sequence of str
         Methods that "auto" leaves out.
+    extend : str or sequence of str
+        Groups for ArviZ that are added at once: see ``Result.extend``.
 
     Returns
     -------
@@ -145,11 +153,14 @@ def fit(
         estimates=estimates,
         exclude=exclude,
     )
+    groups = checked_groups(extend, "extend")
     data = as_data(collected(collection) if isinstance(collection, (str, os.PathLike)) else collection)
     data.warn_if_unidentified()
     facts = {name: fact for of in rooms.brought("FACTS").values() for name, fact in rooms.function(of)(data).items()}
-    tree = walk(data, prior, request)
+    tree = walk(with_outcomes(data), prior, request)
     state(tree, facts)
+    if groups:
+        tree.extend(*groups)
     if "left_out" in tree.attrs:
         warn(tree.attrs["left_out"], DiagnosticWarning)
     if not tree.attrs["converged"]:

@@ -8,11 +8,9 @@ if TYPE_CHECKING:
     from ldpbayes.model import build_model as build_model
     from ldpbayes.model import observe as observe
     from ldpbayes.private_groups.mixture import observe_mixture as observe_mixture
-    from ldpbayes.result import add_log_likelihood as add_log_likelihood
     from ldpbayes.result import attach as attach
 
 _HOMES = {
-    "add_log_likelihood": "result",
     "attach": "result",
     "build_model": "model",
     "observe": "model",

@@ -62,8 +62,9 @@ def without_quantiles(tree):
     return tree
 
 
+@pytest.mark.calibrated("256")
 @pytest.mark.parametrize("a", [8, 256])
-def test_mend_1_simultaneous_intervals_hold_out_of_sample(a):
+def test_simultaneous_intervals_hold_out_of_sample(a):
     """Default draws, exact quantiles, against 40,000 fresh exact draws."""
     tree, moments = grr_fit(a, 1)
     fresh = moments.engine.draws(40_000, np.random.default_rng(17))[0]
@@ -74,7 +75,8 @@ def test_mend_1_simultaneous_intervals_hold_out_of_sample(a):
         assert band.attrs["mcse"] < 0.002
 
 
-def test_mend_1_bands_from_draws_alone_hold_out_of_sample():
+@pytest.mark.calibrate
+def test_bands_from_draws_alone_hold_out_of_sample():
     """Without exact quantiles the error is that of 4,000 draws: averaged over five fits it must vanish."""
     found = []
     for seed in range(5):
@@ -88,7 +90,7 @@ def test_mend_1_bands_from_draws_alone_hold_out_of_sample():
 @pytest.mark.calibrate
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize("a", [8, 64, 256, 1000])
-def test_mend_1_simultaneous_intervals_full_table(a, exact):
+def test_simultaneous_intervals_full_table(a, exact):
     """Coverage minus ci_prob by 40,000 fresh exact draws, mean over four fits (largest of the four in brackets).
 
          | a | exact .9 | .95 | .99 | draws alone .9 | .95 | .99 |
@@ -117,7 +119,7 @@ def test_simultaneous_intervals_of_known_frequencies():
     assert band["lower"].values == pytest.approx([0.7, 0.3])
 
 
-def test_mend_3_ties_share_the_last_places():
+def test_ties_share_the_last_places():
     """Three open answers, one of each: every frequency is a third, and each is the largest with probability a third."""
     tree = fit(Collection(list("abc"), [Tally(designs.direct(3), [0, 1, 2], [1, 1, 1])]), random_seed=1)
     top = answers.probability_in_top(tree, 1, target="frequency")
@@ -137,7 +139,7 @@ def test_mend_3_ties_share_the_last_places():
         (lambda t: answers.poststratify(t, [1, 2]), "needs a result with cells"),
     ],
 )
-def test_mend_27_bad_labels_are_refused_in_a_sentence(open_answers, call, words):
+def test_bad_labels_are_refused_in_a_sentence(open_answers, call, words):
     with pytest.raises(ArgumentError, match=words):
         call(open_answers)
 
@@ -327,7 +329,7 @@ def test_worth_of_the_reports():
     assert "These 10,000 reports carry as much information about P as 2,4" in facts_of(tree)["worth"]
 
 
-def test_mend_6_worth_compares_with_the_exact_floor():
+def test_worth_compares_with_the_exact_floor():
     """The floor of 16 categories at ε = 1 is 51.91/n; the bound that stood here before was a tenth of it."""
     rng = np.random.default_rng(4)
     grr = GRR(16, epsilon=1.0)
@@ -337,7 +339,7 @@ def test_mend_6_worth_compares_with_the_exact_floor():
     assert "can guarantee less than" in facts_of(tree)["worth"]
 
 
-def test_mend_6_no_posterior_is_said_to_beat_the_floor():
+def test_no_posterior_is_said_to_beat_the_floor():
     """900 to 100 under warner(.7): P lies near the edge, and the posterior is narrower than the worst case over P."""
     edge = Collection(["no", "yes"], [Tally(designs.warner(0.7), [0, 1], [900, 100])])
     tree = fit(edge, random_seed=1)
@@ -442,6 +444,7 @@ def test_no_interval_of_a_sum_is_a_point_where_all_reports_are_alike():
         assert 0.03 < found.upper - found.lower < 0.15
 
 
+@pytest.mark.calibrate
 def test_intervals_of_the_largest_are_at_their_level():
     counts = np.array([400, 260, 150, *np.arange(60, 43, -1)])
     collection = Collection([f"c{x}" for x in range(20)], Tally(GRR(20, 2.0), np.arange(20), counts))

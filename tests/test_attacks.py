@@ -39,6 +39,7 @@ def poisoned(protocol, law, share, n=6000, p=None, seed=1):
     return Collection(LABELS[:a], Tally(protocol, reports)).with_noncompliers({"fake": law})
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_law_is_a_distribution_whose_draws_it_allows(case):
     """Or the protocol refuses it with one sentence."""
@@ -187,6 +188,7 @@ def share_coverage(protocol, law, replications, n=600, seed=21, fixed=None):
     return np.mean([fakes.found(*fakes.surveyed(protocol, law, fixed, n, rng), rng)[0] for rng in streams])
 
 
+@pytest.mark.calibrate
 def test_the_share_is_covered():
     """Of twelve intervals all but five or fewer, where 90 % are said to cover: fewer have a probability of 0.0005."""
     assert share_coverage(UnaryEncoding.optimized(4, 1.0), "maximal gain: b, c", 12) >= 7 / 12

@@ -521,7 +521,7 @@ def test_there_are_two_hundred():
     assert sum(map(len, tables)) >= 300
 
 
-def test_mend_23_sentences_are_short_and_steer_no_terminal():
+def test_sentences_are_short_and_steer_no_terminal():
     error = DataError("label \x1b[31m and \u202e and " + "x" * 10_000, source="a\nb.csv", field="f" * 10_000)
     assert str(error).isprintable() and len(str(error)) <= 2000
 
@@ -540,7 +540,7 @@ def test_counts_of_ten_to_the_twelve_are_served(tmp_path):
     assert collection.n_reports == 10**12
 
 
-def test_mend_23_control_characters_are_no_part_of_a_count(tmp_path):
+def test_control_characters_are_no_part_of_a_count(tmp_path):
     """Found by mutation: str.strip() takes away the separators U+001C to U+001F, which nobody writes on purpose."""
     path = tmp_path / "people.csv"
     path.write_text("value,count\nyoung,100\nold,250\x1c\n")
@@ -552,7 +552,7 @@ def test_mend_23_control_characters_are_no_part_of_a_count(tmp_path):
     "of, given, words",
     [(("yes", "yes", "yes"), (), "twice"), (("yes",), ("no",), "given must contain every category of of")],
 )
-def test_mend_12_derived_quantities_are_shares(of, given, words):
+def test_derived_quantities_are_shares(of, given, words):
     """Repeated labels were counted again and again; a base without its part made an odds of a share."""
     with pytest.raises(LDPBayesError, match=words):
         lb.collections.Derived("x", of, given)

@@ -11,7 +11,7 @@ import ldpbayes as lb
 from ldpbayes.pages import show
 from ldpbayes.result import attach
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 #: Widths of a phone and of a desk, in CSS pixels.
 WIDTHS = (360, 1280)
@@ -53,7 +53,7 @@ def dashboard():
     coords = {"cell": list(cells.labels), "category": labels}
     posterior = {"posterior": {"p": draws / draws.sum(axis=-1, keepdims=True)}}
     trace = arviz_base.from_dict(posterior, coords=coords, dims={"p": ["cell", "category"]})
-    return cells, attach(trace, cells, random_seed=1, log_likelihood=False)
+    return cells, attach(trace, cells, random_seed=1)
 
 
 def groups():

@@ -17,6 +17,8 @@ from ldpbayes.methods.quadrature import Quadrature
 from ldpbayes.protocols import UnaryEncoding
 from ldpbayes.road.methods import METHODS
 
+pytestmark = pytest.mark.long
+
 SURVEY = """
 title = "Regions"
 categories = ["a", "b", "c", "d"]

@@ -91,6 +91,7 @@ def test_shortest_intervals_have_their_probability_and_are_shortest():
         assert weight[inside].sum() / weight.sum() == pytest.approx(0.95, abs=2e-5)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("prior", binary.PRIORS)
 @pytest.mark.parametrize("design, n", [("warner", 50), ("forced_response", 30), ("unrelated_question", 300)])
 def test_credible_intervals_cover_exactly_on_average_over_their_prior(design, n, prior):
@@ -172,6 +173,7 @@ def replications():
     return protocol, rng.multinomial(2_000, other + (hit - other) * p, size=3).astype(float), hit, other
 
 
+@pytest.mark.calibrate
 def test_intervals_of_all_replications_are_those_of_fits(replications):
     """Jeffreys', the flat and the learnt prior, all replications at once, against fits without draws."""
     protocol, counts, hit, other = replications

@@ -215,6 +215,7 @@ def test_maximum_likelihood(read, name):
     assert estimate.distribution[1] == pytest.approx((yes / n - low) / (high - low), abs=1e-9)  # all are interior
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", [Exact, Quadrature])
 @pytest.mark.parametrize("name", ONE_CHANNEL)
 def test_flat_prior_posterior(read, name, method):

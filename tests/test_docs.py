@@ -21,6 +21,8 @@ import xarray as xr
 import ldpbayes as lb
 from ldpbayes.cli import options, shell
 
+pytestmark = pytest.mark.together("kernels")
+
 ROOT = pathlib.Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 import blocks  # noqa: E402

@@ -70,6 +70,7 @@ def test_the_table_of_methods_is_complete():
     assert EXACT.keys() | SAMPLED.keys() | OTHER_PRIORS | {"surrogate"} == METHODS.keys()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", list(EXACT))
 def test_exact_methods_agree(truth, name):
     """Means, sds, interval ends and evidence to TIGHT, in posterior sd and in nats."""
@@ -88,6 +89,7 @@ def test_exact_methods_agree(truth, name):
     assert abs(float(found["log_evidence"] - reference["log_evidence"])) < TIGHT
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", [name for name in SAMPLED if name != "nuts"])
 def test_draws_agree_with_the_exact_moments(truth, name):
     _, collection, reference = truth
@@ -102,7 +104,7 @@ def test_nuts_agrees_with_the_exact_moments(truth):
 
 @pytest.mark.calibrate  # tests/methods/test_surrogate.py compares weighted draws of the same size
 @pytest.mark.parametrize("case", [case for case in INDIRECT if max(case.categories) > 2], ids=str)
-def test_mend_31_the_surrogate_agrees_with_the_exact_moments_of_every_protocol(case):
+def test_the_surrogate_agrees_with_the_exact_moments_of_every_protocol(case):
     """40 users over the most categories that the case has at epsilon 1, where no surrogate is rejected."""
     collection = collected(case, max(case.categories), 1.0, 40)
     reference = enumerated(collection, everybody(collection))

@@ -52,7 +52,7 @@ def tree():
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------
-def test_mend_16_full_disk_keeps_the_old_file(tmp_path):
+def test_full_disk_keeps_the_old_file(tmp_path):
     path = tmp_path / "old.txt"
     path.write_text("old")
     with full_disk(), pytest.raises(DataError, match=r"old\.txt: cannot be written \(File too large\)"):
@@ -60,7 +60,7 @@ def test_mend_16_full_disk_keeps_the_old_file(tmp_path):
     assert path.read_text() == "old" and names(tmp_path) == ["old.txt"]
 
 
-def test_mend_16_a_disk_that_fills_up_late_is_noticed(tmp_path, monkeypatch):
+def test_a_disk_that_fills_up_late_is_noticed(tmp_path, monkeypatch):
     """Some file systems take the data and report only in fsync that there is no room for it."""
 
     def full(descriptor):
@@ -72,7 +72,7 @@ def test_mend_16_a_disk_that_fills_up_late_is_noticed(tmp_path, monkeypatch):
     assert names(tmp_path) == []
 
 
-def test_mend_16_results_on_a_full_disk(tmp_path, tree):
+def test_results_on_a_full_disk(tmp_path, tree):
     save(tree, tmp_path / "r.nc")
     before = (tmp_path / "r.nc").read_bytes()
     with full_disk(), pytest.raises(DataError, match=r"r\.nc: cannot be written \(File too large\)"):
@@ -80,7 +80,7 @@ def test_mend_16_results_on_a_full_disk(tmp_path, tree):
     assert (tmp_path / "r.nc").read_bytes() == before and names(tmp_path) == ["r.nc"]
 
 
-def test_mend_16_commands_on_a_full_disk(tmp_path, capsys):
+def test_commands_on_a_full_disk(tmp_path, capsys):
     def refused(*arguments):
         with full_disk():
             status, out, err = run(capsys, *arguments)
@@ -96,7 +96,7 @@ def test_mend_16_commands_on_a_full_disk(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("fault", [KeyboardInterrupt, SystemExit, MemoryError, RuntimeError])
-def test_mend_16_interrupted_writes_leave_nothing(tmp_path, fault):
+def test_interrupted_writes_leave_nothing(tmp_path, fault):
     path = tmp_path / "old.txt"
     path.write_text("old")
     with pytest.raises(fault), files.replacing(path) as temporary:
@@ -105,7 +105,7 @@ def test_mend_16_interrupted_writes_leave_nothing(tmp_path, fault):
     assert path.read_text() == "old" and names(tmp_path) == ["old.txt"]
 
 
-def test_mend_16_interrupted_collections_keep_both_files(tmp_path, monkeypatch):
+def test_interrupted_collections_keep_both_files(tmp_path, monkeypatch):
     """A collection is two files: the table must not be new where the description is still the old one."""
     old = Collection(["no", "yes"], Tally(GRR(2, 1.0), [0, 1], [60, 40]))
     write_collection(old, tmp_path / "c.toml")
@@ -127,7 +127,7 @@ def test_mend_16_interrupted_collections_keep_both_files(tmp_path, monkeypatch):
     assert read_collection(tmp_path / "c.toml") == old
 
 
-def test_mend_16_the_umask_is_left_alone(tmp_path, monkeypatch):
+def test_the_umask_is_left_alone(tmp_path, monkeypatch):
     """A process has one umask: another thread's file must not get every permission for a moment."""
     called = []
     monkeypatch.setattr(os, "umask", called.append)
@@ -153,7 +153,7 @@ def test_replaced_files_keep_their_permissions(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600 and path.read_text() == "new"
 
 
-def test_mend_16_symbolic_links_stay(tmp_path):
+def test_symbolic_links_stay(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "real.txt").write_text("old")
     (tmp_path / "link.txt").symlink_to(tmp_path / "folder" / "real.txt")
@@ -167,7 +167,7 @@ def test_mend_16_symbolic_links_stay(tmp_path):
         files.write_text(tmp_path / "loop.txt", "x")
 
 
-def test_mend_16_pipes_and_devices_are_refused(tmp_path):
+def test_pipes_and_devices_are_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe.nc")
     for path in (tmp_path / "pipe.nc", "/dev/null", "/dev/full"):
         with pytest.raises(DataError, match=r"cannot be written \(not a regular file\)"):
@@ -176,7 +176,7 @@ def test_mend_16_pipes_and_devices_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["", ".", "folder", "a\0b", "file/below", "no/such/folder/x"])
-def test_mend_18_names_that_cannot_be_written(tmp_path, name, monkeypatch):
+def test_names_that_cannot_be_written(tmp_path, name, monkeypatch):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").touch()
     monkeypatch.chdir(tmp_path)
@@ -212,7 +212,7 @@ def test_outputs_of_one_command_differ(tmp_path):
 
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
-def test_mend_17_pipes_and_devices_are_not_read(tmp_path):
+def test_pipes_and_devices_are_not_read(tmp_path):
     """Reading a pipe waits forever, reading /dev/zero never ends."""
     os.mkfifo(tmp_path / "pipe.toml")
     for path in (tmp_path / "pipe.toml", "/dev/zero", "/dev/null"):
@@ -242,6 +242,7 @@ def in_seconds(seconds, function, *arguments):
     return str(found[0])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "text, words",
     [
@@ -261,12 +262,12 @@ def in_seconds(seconds, function, *arguments):
     ],
     ids=lambda value: repr(value[:20]),
 )
-def test_mend_17_toml_that_would_take_time_or_memory(tmp_path, text, words):
+def test_toml_that_would_take_time_or_memory(tmp_path, text, words):
     (tmp_path / "bomb.toml").write_text(text)
     assert words in in_seconds(20, files.read_toml, tmp_path / "bomb.toml")
 
 
-def test_mend_17_toml_has_a_largest_size(tmp_path, monkeypatch):
+def test_toml_has_a_largest_size(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "MAX_TOML_BYTES", 20)
     (tmp_path / "a.toml").write_text("# this is a comment\na = 1")
     with pytest.raises(DataError, match="is longer than 20 bytes"):
@@ -299,7 +300,7 @@ def in_a_container(tmp_path, code):
     return subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300)
 
 
-def test_mend_15_compiled_functions_need_no_cache_folder(tmp_path):
+def test_compiled_functions_need_no_cache_folder(tmp_path):
     code = """
 import ldpbayes, numpy as np
 from ldpbayes.likelihoods import kernels
@@ -312,7 +313,7 @@ kernels.sparse_sums(np.array([0, 1]), np.array([1], dtype=np.uint16), np.ones(2)
 
 
 @pytest.mark.calibrate  # compiles everything anew
-def test_mend_15_nuts_needs_no_home_folder(tmp_path):
+def test_nuts_needs_no_home_folder(tmp_path):
     code = """
 from ldpbayes import Collection, Tally, fit
 from ldpbayes.protocols import GRR
@@ -355,13 +356,13 @@ def shell(command, folder=ROOT, **settings):
         ("$L fit nowhere.toml 2> >(true)", ""),
     ],
 )
-def test_mend_18_streams_that_are_closed_or_full(command, words):
+def test_streams_that_are_closed_or_full(command, words):
     status, _, err = shell(command)
     assert status == (0 if command.endswith("--seed 1 2>&-") else 141 if command.endswith("| true") else 2)
     assert words in err and "Traceback" not in err and "Exception" not in err
 
 
-def test_mend_18_a_pipe_that_closes_early():
+def test_a_pipe_that_closes_early():
     _, out, err = shell("$L protocols | head -1")
     assert out.count("\n") == 1 and "Traceback" not in err and "Exception" not in err
 
@@ -399,7 +400,7 @@ def test_a_warning_that_nobody_hears_leaves_standard_output_alone(tmp_path):
     assert status == 0 and "in the category yes" in out
 
 
-def test_mend_18_a_deleted_working_folder(tmp_path):
+def test_a_deleted_working_folder(tmp_path):
     status, _, err = shell(f"mkdir {tmp_path}/gone && cd {tmp_path}/gone && rmdir {tmp_path}/gone && $L fit $N --seed 1")
     assert status == 2 and "the working folder does not exist any more" in err and "Traceback" not in err
 
@@ -428,7 +429,7 @@ def test_faults_in_the_middle_of_a_command(monkeypatch, capsys, tmp_path, fault,
     assert (tmp_path / "old.nc").read_text() == "old" and names(tmp_path) == ["old.nc"]
 
 
-def test_mend_16_a_command_does_not_overwrite_its_input(capsys, tmp_path):
+def test_a_command_does_not_overwrite_its_input(capsys, tmp_path):
     for name in ("rr_nigeria.toml", "rr_nigeria.csv"):
         shutil.copy(ROOT / "data" / name, tmp_path / name)
     (tmp_path / "plot.png").symlink_to(tmp_path / "rr_nigeria.csv")

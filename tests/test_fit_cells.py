@@ -17,6 +17,8 @@ from ldpbayes.protocols import Channel
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.result.facts import facts_of
 
+pytestmark = pytest.mark.long
+
 LABELS = ["a", "b", "c"]
 
 

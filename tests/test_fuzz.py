@@ -192,7 +192,7 @@ def test_mutated_collections(good, tmp_path_factory, seed):
 def test_mutated_files_of_every_format():
     """Tables with and without a protocol, Parquet, summaries, results, JSON lines and populations, in another process."""
     first = random.SystemRandom().randrange(2**40) if "FUZZ_EXAMPLES" in os.environ else 0
-    command = [sys.executable, pathlib.Path(__file__).with_name("fuzzing.py"), str(first), str(EXAMPLES)]
+    command = [sys.executable, pathlib.Path(__file__).parent / "support" / "fuzzing.py", str(first), str(EXAMPLES)]
     done = subprocess.run(command, capture_output=True, text=True)
     last = done.stdout.splitlines()[-1:]
     assert done.returncode == 0, f"{last}\n{done.stderr}"

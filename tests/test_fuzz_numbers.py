@@ -12,10 +12,11 @@ from scipy import stats
 SEEDS = (102, 103, 104, 106, 108, 110, 111, 114, 117, 118, 129, 130, 138)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_numbers_are_those_of_the_references(seed):
     _, found = compare(seed)
-    assert not found.faults, f"{found.said}: {found.faults}; python tests/fuzz_numbers.py --seed {seed} --count 1"
+    assert not found.faults, f"{found.said}: {found.faults}; python tests/support/fuzz_numbers.py --seed {seed} --count 1"
 
 
 def test_a_number_that_is_off_is_found(monkeypatch):

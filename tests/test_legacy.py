@@ -65,6 +65,7 @@ def read_summaries(path, known, scratch):
 READERS = {".nc": read_result, ".toml": read_collection, ".parquet": read_summaries}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", MANIFEST)
 def test_files_of_released_versions_are_read(path, tmp_path, monkeypatch):
     monkeypatch.setattr(saving, "_read_elsewhere", lambda path: None)  # a second process, which tests/test_result.py takes

@@ -86,6 +86,7 @@ def by_hand(control, treatment, direct, blocks, alpha):
     return weight @ means / weight.sum(), max(logs) + math.log(weight.sum())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("direct", [(0, 0), (9, 2)])
 @pytest.mark.parametrize("shares", [(1.0, 1.0), (6.0, 0.5)])
 def test_a_tree_of_blocks_and_direct_questions_against_the_sum_over_all_tallies(shares, direct):

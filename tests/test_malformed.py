@@ -77,6 +77,7 @@ def test_what_ended_in_a_traceback_once_ends_in_a_sentence(name, argument, mater
         assert kind != "fault", f"{name}({argument}={value}): {found!r}"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.timeout(7200 if WHOLE else 300)
 @pytest.mark.parametrize("name", NAMES)
 def test_malformed_arguments_end_in_a_sentence(name, material, tmp_path, monkeypatch):

@@ -14,6 +14,7 @@ def chosen():
     return [listed[i] for i in sorted(np.random.default_rng(20).choice(len(listed), len(listed) // 20, replace=False))]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("pair", chosen(), ids=", ".join)
 def test_every_world_meets_every_action(pair, tmp_path):
     world, form, action = pair

@@ -26,6 +26,8 @@ from ldpbayes.protocols.rappor import Rappor
 from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
 
+pytestmark = pytest.mark.together("models")
+
 MODELS = pathlib.Path(__file__).parents[1] / "models"
 
 
@@ -136,6 +138,7 @@ SETS = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("protocol", SETS, ids=str)
 def test_textbook_of_every_protocol_has_the_same_likelihood(protocol):
     collection = simulated(protocol)
@@ -147,6 +150,7 @@ def test_textbook_of_every_protocol_has_the_same_likelihood(protocol):
         assert ours(q) - ours(p) == pytest.approx(rows.log_likelihood(q) - rows.log_likelihood(p), rel=1e-9)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("protocol", SETS, ids=str)
 def test_textbook_predicts_what_the_protocol_sends(protocol):
     collection = simulated(protocol)
@@ -258,6 +262,7 @@ def test_predictive_support_counts_of_whole_reports(grr10, monkeypatch):
     assert predicted["observed_data"]["reports"].values.tolist() == grr10.tallies[0].rows.support_counts().tolist()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("alpha", [[0.5, 1.0, 3.0], [0.5] * 12, [2.0, *[0.3] * 11]], ids=["sticks", "normals", "gammas"])
 def test_dirichlet_draws_have_the_moments_of_the_prior(alpha):
     alpha = np.array(alpha)

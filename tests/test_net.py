@@ -18,6 +18,8 @@ from scipy import stats
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "net"))
 import record
 
+pytestmark = pytest.mark.together("kernels")
+
 OLD = json.loads(record.FILE.read_text())
 ENTRIES = dict(record.entries())
 
@@ -91,6 +93,20 @@ def allowed(old, new, key):
     return FAR[kind] * error + EXACT * sd[0] + whole
 
 
+@pytest.mark.sampled(5)
+@pytest.mark.calibrated(
+    "case/cohort-label/5",
+    "case/cohort-permutation/5",
+    "random/3",
+    "random/23",
+    "random/30",
+    "random/40",
+    "random/50",
+    "random/53",
+    "random/62",
+    "random/78",
+    "random/80",
+)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.calibrate if name in SLOW else ()) for name in sorted(ENTRIES)]
 )

@@ -58,6 +58,7 @@ def _stated(errors):
     return np.where(errors > 0, errors, errors.max()) if errors.size > 100 else errors
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=() if OLD[name]["seconds"] <= QUICK else pytest.mark.calibrate) for name in sorted(OLD)],

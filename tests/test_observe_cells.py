@@ -17,6 +17,8 @@ from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.pymc import observe
 
+pytestmark = pytest.mark.together("models")
+
 A = 5
 LABELS = [f"c{x}" for x in range(A)]
 CHANNEL = Channel(np.random.default_rng(0).dirichlet(np.ones(A + 2), size=A).T)
@@ -205,7 +207,7 @@ def test_log_likelihood_and_predictions_have_one_row_per_cell(kind, monkeypatch)
     assert np.abs((draws.values[0].mean(axis=0) / cells.sizes[:, None] - q) / error).max() < 4.5
 
 
-def test_mend_27_observe_of_a_path_or_a_list_is_refused_in_a_sentence():
+def test_observe_of_a_path_or_a_list_is_refused_in_a_sentence():
     p = pt.as_tensor(np.full(2, 0.5))
     for data, words in [
         ("survey.toml", "got the path 'survey.toml'; read it first, with read"),

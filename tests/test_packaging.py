@@ -37,7 +37,7 @@ def imported():
     return found
 
 
-def test_mend_30_nothing_is_mandatory_that_is_not_imported():
+def test_nothing_is_mandatory_that_is_not_imported():
     names = {IMPORT_NAMES.get(d, d) for d in map(distribution, PROJECT["dependencies"])} - IMPORTED_BY_OTHERS
     assert names <= imported()
 
@@ -70,7 +70,7 @@ def test_the_wheel_holds_the_package_alone():
     assert not imported() & {"studies", "benchmarks", "tools", "tests"}
 
 
-def test_mend_30_licence_authors_and_citation_are_there():
+def test_licence_authors_and_citation_are_there():
     assert "Apache License" in (ROOT / "LICENSE").read_text()
     assert PROJECT["authors"]
     assert (ROOT / "ldpbayes" / "py.typed").exists()

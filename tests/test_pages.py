@@ -23,6 +23,8 @@ from ldpbayes.pages.renderers.terminal import layout, visible
 from ldpbayes.pages.rendering import AbstractRenderer, make_renderer, renderers
 from ldpbayes.result import attach
 
+pytestmark = pytest.mark.long
+
 #: Every renderer, and a text that its output must hold for the page below.
 RENDERERS = {
     "terminal": "│ a label │    1.2500 │",
@@ -89,7 +91,7 @@ def page_of(name):
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 140])
 @pytest.mark.parametrize("name", ["nigeria", "minarets", "cheating"])
-def test_mend_24_numbers_are_never_cut(name, width):
+def test_numbers_are_never_cut(name, width):
     """Every number of a column that is shown stands whole in the text, at any width; the rest is named as left out."""
     page = page_of(name)
     text = make_renderer("terminal", width=width).render(page)
@@ -105,7 +107,7 @@ def test_mend_24_numbers_are_never_cut(name, width):
             assert sum(widths) + 3 * len(widths) + 1 <= width
 
 
-def test_mend_24_columns_leave_in_the_stated_order(minarets):
+def test_columns_leave_in_the_stated_order(minarets):
     table = show(minarets).tables[0]
     gone, seen = [], set()
     for width in range(160, 20, -1):
@@ -126,7 +128,7 @@ def test_labels_wrap_and_steer_nothing():
     assert visible("a\x1b[2Jb\n") == "a\\x1b[2Jb "
 
 
-def test_mend_24_command_in_eighty_columns(capsys, monkeypatch):
+def test_command_in_eighty_columns(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     status, out, _ = run(capsys, "fit", "example:minarets", "--prior", "flat", "--seed", 1)
     assert status == 0 and "…" not in out and "0.5063 to 0.5999" in out and "Left out to fit 80 characters" in out
@@ -134,7 +136,7 @@ def test_mend_24_command_in_eighty_columns(capsys, monkeypatch):
 
 
 # ---- what is said -----------------------------------------------------------------------------------------------------
-def test_mend_24_mle_has_standard_errors(capsys):
+def test_mle_has_standard_errors(capsys):
     """In the table and in JSON, also of derived quantities: published for the minarets survey by Heck & Moshagen (2018)."""
     _, out, _ = run(capsys, "fit", "example:minarets", "--prior", "flat", "--seed", 1, "--json")
     found = json.loads(out)
@@ -147,7 +149,7 @@ def test_mend_24_mle_has_standard_errors(capsys):
     assert all(text in out for text in ("s.e.", "0.0240", "0.8707", "0.0411", "0.6358", "0.0173"))
 
 
-def test_mend_24_derived_errors_agree_with_simulation():
+def test_derived_errors_agree_with_simulation():
     """The delta method against the spread of MLEs of fresh reports."""
     rng = np.random.default_rng(5)
     protocol, p = lb.GRR(4, 2.0), np.array([0.4, 0.3, 0.2, 0.1])
@@ -174,7 +176,7 @@ def test_derived_errors_survive_a_maximum_on_the_boundary():
     assert np.isfinite(found.derived_error).all() and (found.derived_error > 0).all()
 
 
-def test_mend_29_sentences_begin_with_capitals():
+def test_sentences_begin_with_capitals():
     assert as_sentences("too few. exact ran first.") == "Too few. Exact ran first."
     assert as_sentences("pair_slice ran first and was rejected: 3.5 of it.") == (
         "The method pair_slice ran first and was rejected: 3.5 of it."
@@ -182,7 +184,7 @@ def test_mend_29_sentences_begin_with_capitals():
     assert as_sentences("R-hat 1.2 is high; see β.") == "R-hat 1.2 is high; see β."
 
 
-def test_mend_28_markup_eats_nothing(capsys):
+def test_markup_eats_nothing(capsys):
     for command in ("fit", "check", "crosscheck", "plan", "simulate", "protocols"):
         _, out, _ = run(capsys, command, "--help")
         assert "Examples:" in out and " [] " not in out and "\\[" not in out
@@ -275,6 +277,7 @@ def test_html_escapes_labels():
         assert not re.search("<(i|b|u|s|script)>", text)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("suffix", [".html", ".md", ".csv", ".tex", ".json", ".txt"])
 def test_fit_writes_pages(capsys, tmp_path, suffix):
     path = tmp_path / f"page{suffix}"
@@ -395,7 +398,7 @@ def test_pages_print_nothing_of_their_own_in_a_notebook(monkeypatch, capsys):
     assert "--top" not in repr(Page("t", (Table("t", TABLE.columns, TABLE.rows, "Some are left out."),)))
 
 
-def test_mend_29_protocols_are_described_in_plain_words(capsys):
+def test_protocols_are_described_in_plain_words(capsys):
     _, out, _ = run(capsys, "protocols", "--json")
     described = [entry["description"] for entry in json.loads(out)["protocols"]]
     assert len(described) > 15

@@ -28,6 +28,8 @@ from studies.pooled import LISTED, FullStudy, load, pooled, prediction, read, ru
 from studies.runner import run_study
 from studies.tabulated import tabulate
 
+pytestmark = pytest.mark.long
+
 STORED = pathlib.Path(__file__).parents[1] / "docs" / "studies"
 
 

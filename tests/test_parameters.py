@@ -119,6 +119,7 @@ def privatized(protocol, m=60, seed=0):
     return protocol.privatize(np.arange(m) % protocol.n_categories, np.random.default_rng(seed))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_protocol_survives_a_file(case, tmp_path):
     """The file needs no argument to be read, whether it has labels or not; all reports come back, with their keys."""
@@ -416,7 +417,7 @@ def test_the_command_line_needs_no_protocol(tmp_path, capsys):
     for arguments, problem in [
         (("fit", tmp_path / "x.csv"), "protocol must be given: the data have no column 'protocol' that states it"),
         (("fit", tmp_path / "no.parquet"), "cannot be read (No such file or directory)"),
-        (("simulate",), "output must be given once"),
+        (("simulate",), "one file to write"),
     ]:
         status, _, failed = run(capsys, *arguments)
         assert status == 2 and problem in failed

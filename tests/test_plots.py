@@ -24,7 +24,7 @@ def ticks(axes):
     return [text.get_text() for text in axes.get_yticklabels()]
 
 
-def test_mend_24_forest_has_the_derived_quantities(minarets):
+def test_forest_has_the_derived_quantities(minarets):
     (axes,) = plots.plot_forest(minarets).axes
     assert ticks(axes) == ["carrier_honest", "carrier_lying", "non_carrier", "pi", "t"]
     summary, estimate = minarets["summary"], minarets["estimate"]
@@ -37,7 +37,7 @@ def test_mend_24_forest_has_the_derived_quantities(minarets):
     np.testing.assert_array_equal(line(axes, "F of").get_xdata(), summary["mean"].sel(target="frequency").values)
 
 
-def test_mend_24_top_holds_for_the_plot(minarets, capsys, tmp_path, monkeypatch):
+def test_top_holds_for_the_plot(minarets, capsys, tmp_path, monkeypatch):
     (axes,) = plots.plot_forest(minarets, top=1).axes
     assert ticks(axes) == ["carrier_honest", "pi", "t"] and "1 largest of 3" in axes.get_xlabel()
     seen = []
@@ -64,7 +64,7 @@ def plan_axes():
     ).axes[0]
 
 
-def test_mend_26_no_curve_hides_another(plan_axes):
+def test_no_curve_hides_another(plan_axes):
     """Curves differ in colour, dashes and marker places, and a later curve is thinner than those below it."""
     named = {_words(name) for name in planning.PROTOCOLS}
     curves = [found for found in plan_axes.lines if found.get_label() in named]
@@ -75,13 +75,13 @@ def test_mend_26_no_curve_hides_another(plan_axes):
     assert widths == sorted(widths, reverse=True) and widths[0] > widths[-1]
 
 
-def test_mend_26_the_planned_point_has_its_protocols_colour(plan_axes):
+def test_the_planned_point_has_its_protocols_colour(plan_axes):
     planned = line(plan_axes, "planned: subset selection")
     assert planned.get_color() == line(plan_axes, "subset selection").get_color()
     assert planned.get_color() != line(plan_axes, "SUE").get_color()
 
 
-def test_mend_26_labels_fit_and_there_is_a_title(plan_axes):
+def test_labels_fit_and_there_is_a_title(plan_axes):
     figure = plan_axes.figure
     figure.savefig(__import__("io").BytesIO(), format="png")
     assert figure.get_suptitle() == "A plan" and "reports" in plan_axes.get_xlabel()

@@ -35,6 +35,7 @@ def test_the_stored_results_say_what_the_page_says():
     assert sum(line["replications"] for line in ranges) == 1800
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("protocol", ["grr", "oue", "olh"])
 def test_the_law_of_the_fakes_is_worth_knowing(protocol):
     cell = {"protocol": protocol, "n_categories": 20, "epsilon": 1.0, "n_reports": 3000, "population": "zipf_1"}

@@ -59,32 +59,32 @@ def test_arguments_of_questions_figures_and_the_theory_are_described():
             assert len(names) < 3 or known >= set(names), f"{module.__name__}.{name}: {set(names) - known}"
 
 
-def test_mend_27_submodules_are_attributes():
+def test_submodules_are_attributes():
     code = "import ldpbayes as lb; lb.answers.contrast, lb.planning.risk, lb.planning, lb.plots.plot_forest"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
 
 
-def test_mend_27_no_module_shares_the_name_of_a_function():
+def test_no_module_shares_the_name_of_a_function():
     for name in lb.__all__:
         if callable(getattr(lb, name)):
             with pytest.raises(ModuleNotFoundError):
                 importlib.import_module(f"ldpbayes.{name}")
 
 
-def test_mend_27_tallies_and_collections_add_up(tally):
+def test_tallies_and_collections_add_up(tally):
     assert sum([tally, tally]).counts.tolist() == [2, 2, 2]
     collection = lb.Collection("abc", tally)
     assert sum([collection, collection]).n_reports == 6
     assert hash(collection) == hash(lb.Collection("abc", tally))
 
 
-def test_mend_27_texts_are_no_reports(tally):
+def test_texts_are_no_reports(tally):
     with pytest.raises(lb.errors.ArgumentError, match=r"must be numbers.*read takes"):
         lb.Tally(tally.protocol, ["yes", "no"])
 
 
-def test_mend_27_tallies_of_a_collection_are_tallies():
+def test_tallies_of_a_collection_are_tallies():
     with pytest.raises(lb.errors.ArgumentError, match="must be Tally objects, got int"):
         lb.Collection(["a", "b"], [1, 2])
 

@@ -10,6 +10,8 @@ from commands import run
 
 from ldpbayes import fit, load_example
 
+pytestmark = pytest.mark.together("models")
+
 ROOT = pathlib.Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text()
 #: What a command exits with, where that is not 0.

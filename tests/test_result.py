@@ -17,12 +17,14 @@ import xarray as xr
 from ldpbayes import GRR, Cells, Collection, Tally, answers, fit, load, result, save
 from ldpbayes.collections import Derived
 from ldpbayes.errors import ArgumentError, DataError
-from ldpbayes.fitness.crosschecking import predictive_check
 from ldpbayes.methods.frequency import frequency_moments
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.pymc import observe
 from ldpbayes.result import saving
 from ldpbayes.result.facts import facts_of
+from ldpbayes.robust.crosschecking import predictive_check
+
+pytestmark = pytest.mark.long
 
 OLD = sorted((pathlib.Path(__file__).parent / "data").glob("result_0.1.0_*.nc"))
 LABELS = ["a", "b", "c", "d"]
@@ -139,8 +141,9 @@ DAMAGE = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", DAMAGE)
-def test_mend_19_damaged_results_are_one_sentence(name, tmp_path, monkeypatch):
+def test_damaged_results_are_one_sentence(name, tmp_path, monkeypatch):
     monkeypatch.setattr(saving, "_read_elsewhere", lambda path: None)
     change, words = DAMAGE[name]
     damaged(change).to_netcdf(tmp_path / "damaged.nc", engine="h5netcdf")
@@ -150,7 +153,7 @@ def test_mend_19_damaged_results_are_one_sentence(name, tmp_path, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_mend_19_files_with_changed_or_missing_bytes_never_raise_anything_else(tmp_path, monkeypatch):
+def test_files_with_changed_or_missing_bytes_never_raise_anything_else(tmp_path, monkeypatch):
     monkeypatch.setattr(saving, "_read_elsewhere", lambda path: None)  # none of these files keeps HDF5 busy
     raw, rng = OLD[0].read_bytes(), np.random.default_rng(7)
     refused = 0
@@ -374,11 +377,12 @@ def test_a_hierarchical_trace_becomes_a_result(groups, trace, tmp_path):
     assert again["summary"]["cell"].values.tolist() == list(groups.labels)
 
 
+@pytest.mark.calibrated("ours")
 def test_leave_one_out_compares_two_models(groups, trace):
-    one = result.attach(trace, groups, random_seed=1)
+    one = result.attach(trace, groups, random_seed=1).extend("log_likelihood")
     pooled = fit(groups.pooled(), "flat", draws=500, random_seed=1)["posterior"]["distribution"].values
     shared = np.repeat(pooled[:, :, None], len(groups), axis=2)  # the same P in all groups
-    two = result.attach(trace_of(shared, dims=("cell", "category")), groups, random_seed=1)
+    two = result.attach(trace_of(shared, dims=("cell", "category")), groups, random_seed=1).extend("log_likelihood")
     found = one["log_likelihood"]["reports"]
     assert found.dims == ("chain", "draw", "report") and 0.4 * groups.n_reports < found.sizes["report"] < groups.n_reports
     draws = one["posterior"]["distribution"].values[1, 7]
@@ -393,7 +397,7 @@ def test_leave_one_out_compares_two_models(groups, trace):
         assert (arviz_stats.loo(tree, pointwise=True).pareto_k < 0.7).all()
     table = arviz_stats.compare({"hierarchical": one, "pooled": two})
     assert set(table.index) == {"hierarchical", "pooled"}
-    result.add_log_likelihood(one, groups, by="cell")
+    one.extend("log_likelihood", by="cell")
     assert one["log_likelihood"]["reports"].dims == ("chain", "draw", "cell")
     np.testing.assert_allclose(one["log_likelihood"]["reports"].values[1, 7], expected, rtol=1e-12)
 
@@ -401,7 +405,7 @@ def test_leave_one_out_compares_two_models(groups, trace):
 def test_pointwise_log_likelihood_by_report():
     collection = survey([90, 50, 40, 20])
     tree = fit(collection, "flat", "exact", draws=200, random_seed=1)
-    result.add_log_likelihood(tree, collection)
+    tree.extend("log_likelihood")
     values = tree["log_likelihood"]["reports"]
     assert values.dims == ("chain", "draw", "report") and values.sizes["report"] == 200
     p = tree["posterior"]["distribution"].values[0, 0]
@@ -448,5 +452,5 @@ def test_traces_that_do_not_fit_are_refused(change, words):
 
 def test_log_likelihood_of_other_data_is_refused(groups):
     tree = fit(survey([90, 50, 40, 20]), "flat", "exact", draws=20, random_seed=1)
-    with pytest.raises(ArgumentError, match="what the result was fitted to"):
-        result.add_log_likelihood(tree, groups)
+    with pytest.raises(ArgumentError, match="fitted to"):
+        tree.extend("log_likelihood", collection=groups)

@@ -284,6 +284,7 @@ def all_subclasses(base):
     return found.union(*(all_subclasses(kind) for kind in found))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("sparse", [0, 10**9], ids=["lists", "tables"])
 @pytest.mark.parametrize("repeated", [False, True])
 @settings(max_examples=15, deadline=None)

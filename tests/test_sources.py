@@ -33,6 +33,8 @@ from ldpbayes.simulation import population
 from ldpbayes.sources import AbstractFile, open_source, read_collection, stream, write_collection
 from ldpbayes.sources.numbers import number
 
+pytestmark = pytest.mark.long
+
 ABC = ("a", "b", "c")
 MAKERS = {
     "pandas": pandas.DataFrame,
@@ -138,7 +140,7 @@ def test_lists_over_two_categories_that_could_be_bits_or_members_are_refused(mak
     assert read(make({"report": [[0, 1], [1, 1]]}), oue("ab")).reports.tolist() == [[64], [192]]
 
 
-def test_mend_9_labels_of_zeros_and_ones_are_not_taken_for_bits():
+def test_labels_of_zeros_and_ones_are_not_taken_for_bits():
     """What could be a label or a bit string is refused, and either can be written so that it is only one of them."""
     labels = ("01", "10")
     for text in labels:
@@ -157,14 +159,14 @@ def test_mend_9_labels_of_zeros_and_ones_are_not_taken_for_bits():
     assert bits.parse(["100", "a"], semicolons).tolist() == [[128], [64]]
 
 
-def test_mend_9_such_labels_survive_a_file(tmp_path):
+def test_such_labels_survive_a_file(tmp_path):
     collection = Collection(("01", "10"), Tally(oue(("01", "10")), [[0, 1], [1, 0], [1, 1]], [3, 2, 1]))
     write_collection(collection, tmp_path / "x.toml")
     assert "0b01,3" in (tmp_path / "x.csv").read_text()
     assert read_collection(tmp_path / "x.toml") == collection
 
 
-def test_mend_22_hexadecimal_sets_are_read_without_a_look_at_each():
+def test_hexadecimal_sets_are_read_without_a_look_at_each():
     """Eight seconds a million before; the time of bit strings of the same number is the yardstick."""
     rng = np.random.default_rng(1)
     packed = rng.integers(256, size=(50_000, 16), dtype=np.uint8)
@@ -248,20 +250,20 @@ def test_dictionaries_enums_and_dates():
 
 
 @every_frame
-def test_mend_11_counts_do_not_wrap(make):
+def test_counts_do_not_wrap(make):
     frame = make({"report": ["yes"] * 5, "n": [2**62] * 4 + [7]})
     text = sentence(read, frame, designs.warner(0.7), count="n")
     assert text.replace("row 1: ", "") == f"field 'n': count must be from 0 to 10**12, got {2**62}"
 
 
-def test_mend_11_many_rows_of_allowed_counts_do_not_wrap():
+def test_many_rows_of_allowed_counts_do_not_wrap():
     """9.3 million counts of 10^12 add up to more than 2^63."""
     columns = {"report": np.zeros(9_300_000, dtype=np.int8), "n": np.full(9_300_000, 10**12)}
     for make in (pyarrow.table, polars.DataFrame):
         assert "channel 'all' has more than 10**12 reports" in sentence(read, make(columns), designs.warner(0.7), count="n")
 
 
-def test_mend_11_unsigned_and_nullable_counts():
+def test_unsigned_and_nullable_counts():
     warner = designs.warner(0.7)
     frame = polars.DataFrame({"report": ["yes"], "n": [2**64 - 1]}, schema={"report": polars.String, "n": polars.UInt64})
     assert f"got {2**64 - 1}" in sentence(read, frame, warner, count="n")
@@ -270,7 +272,7 @@ def test_mend_11_unsigned_and_nullable_counts():
 
 
 @pytest.mark.parametrize("digits", ["٣", "３", "1٣", "²"])
-def test_mend_23_counts_in_other_digits_are_refused(tmp_path, digits):
+def test_counts_in_other_digits_are_refused(tmp_path, digits):
     (tmp_path / "x.csv").write_text(f"report,n\nyes,{digits}\n")
     path = describe(tmp_path, "x.csv", "warner", {"p": 0.7}, ("no", "yes"), count="n")
     assert f"count must be a whole number, got '{digits}'" in sentence(read_collection, path)
@@ -342,7 +344,7 @@ def test_a_bad_weight_has_a_line_and_may_be_left_out(tmp_path, weight):
 # ---- frames that were foreign exceptions ----------------------------------------------------------------------------
 
 
-def test_mend_23_frames_end_in_sentences():
+def test_frames_end_in_sentences():
     warner = designs.warner(0.7)
     rows = [["yes", "a"], ["no", "b"]]
     nullable = pandas.array([0, None, 1], dtype="Int64")
@@ -362,7 +364,7 @@ def test_mend_23_frames_end_in_sentences():
 
 
 @every_frame
-def test_mend_23_columns_may_have_any_name(make):
+def test_columns_may_have_any_name(make):
     frame = make({"_rows": ["yes", "no"], "rows": [1, 2], "report 0": ["x", "y"], "count": [5, 6], "low": [7, 8]})
     expected = Tally(designs.warner(0.7), [0, 1], [2, 1])
     assert read(frame, designs.warner(0.7), report="_rows", count="rows") == expected
@@ -378,12 +380,12 @@ def test_names_of_columns_are_no_code(make, name):
     assert {key: cell.tallies[0].counts.tolist() for key, cell in cells.items()} == {("x",): [2], ("y",): [1]}
 
 
-def test_mend_27_a_class_instead_of_a_protocol():
+def test_a_class_instead_of_a_protocol():
     text = sentence(read, pandas.DataFrame({"report": [0]}), GRR, kind=ArgumentError)
     assert text == "protocol must be an object, such as GRR(4, epsilon=1.0), got the class GRR; call it with its parameters."
 
 
-def test_mend_27_fit_takes_the_tally_of_a_frame_with_its_labels():
+def test_fit_takes_the_tally_of_a_frame_with_its_labels():
     frame = pandas.DataFrame({"report": ["a", "b", "b"]})
     tally = read(frame, GRR(3, 1.0), categories=ABC)
     assert lb.fit(tally, random_seed=1)["posterior"]["category"].values.tolist() == list(ABC)
@@ -592,7 +594,7 @@ def test_parsing_sees_distinct_cells_only(tmp_path, monkeypatch):
     assert set(seen) == {3}
 
 
-def test_mend_28_a_parquet_file_in_a_collection_file(tmp_path):
+def test_a_parquet_file_in_a_collection_file(tmp_path):
     columns = {"group": [1, 1, 2], "report": ["no", "yes", "perhaps"], "n": [60, 40, 1]}
     write_table(columns, tmp_path / "t.parquet")
     path = describe(tmp_path, "t.parquet", "warner", {"p": 0.7}, ("no", "yes"), count="n", where={"group": 1}, n=100)
@@ -681,18 +683,18 @@ def test_missing_packages_name_the_extra():
         ("__import__('os')", None),
     ],
 )
-def test_mend_28_numbers_as_texts(text, value):
+def test_numbers_as_texts(text, value):
     assert number(text) == (value if value is None else pytest.approx(value, rel=1e-15))
 
 
-def test_mend_28_epsilon_as_a_logarithm(tmp_path):
+def test_epsilon_as_a_logarithm(tmp_path):
     write_table({"report": ["a", "b"]}, tmp_path / "t.csv")
     tally = read_collection(describe(tmp_path, "t.csv", "grr", {"epsilon": "ln(3)"})).tallies[0]
     assert tally.protocol.epsilon == pytest.approx(np.log(3), rel=1e-15)
     assert "epsilon must be a number" in sentence(read_collection, describe(tmp_path, "t.csv", "grr", {"epsilon": "log(3)"}))
 
 
-def test_mend_28_dates_print_as_dates(tmp_path):
+def test_dates_print_as_dates(tmp_path):
     write_table({"report": ["a", "b"]}, tmp_path / "t.csv")
     path = describe(tmp_path, "t.csv", "grr", {"epsilon": 1.0})
     path.write_text("title = 2024-05-01\n" + path.read_text())
@@ -701,12 +703,12 @@ def test_mend_28_dates_print_as_dates(tmp_path):
     assert "got the date or time 2024-05-01" in sentence(read_collection, path)
 
 
-def test_mend_28_a_population_with_repeated_values(tmp_path):
+def test_a_population_with_repeated_values(tmp_path):
     (tmp_path / "p.csv").write_text("value,count\nA,3\nB,2\nA,1\n")
     assert "field 'value': has the value 'A' twice" in sentence(population, tmp_path / "p.csv")
 
 
-def test_mend_28_the_rank_warning_comes_once(tmp_path):
+def test_the_rank_warning_comes_once(tmp_path):
     (tmp_path / "t.csv").write_text("report,n\nno,60\nyes,40\n")
     path = describe(tmp_path, "t.csv", "stochastic_lie_detector", {"p": 0.7}, count="n")
 
@@ -765,6 +767,7 @@ def typed(tally):
     return {fields[0]: [int.from_bytes(row[:4], "big") for row in packed], fields[1]: [row[4:] for row in packed]}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("examples", [2, pytest.param(10, marks=pytest.mark.calibrate)])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_what_is_written_is_what_is_read(case, examples, tmp_path_factory):

@@ -70,6 +70,7 @@ def test_posterior_mean_has_the_least_mse_on_every_cell(risk):
     assert sum(line["excess"] > line["excess_error"] for line in others) > 0.75 * len(others)
 
 
+@pytest.mark.calibrated("some")
 def test_simulated_risks_fall_on_the_formulas(risk):
     """The oracle's closed form; for the posterior mean, its own posterior variance."""
     checked = [line for line in risk if line["estimator"] in ("oracle", "posterior_mean")]
@@ -87,6 +88,7 @@ def test_bounds_stand_below_what_they_bound(risk):
             assert line["bound_finite"] <= line["value"]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("protocol", ["grr", "oue", "subset", "hadamard"])
 def test_mle_and_oracle_reach_their_risks(protocol):
     """A fixed distribution inside the simplex and many reports: both targets on the formulas of planning.risk."""
@@ -98,6 +100,7 @@ def test_mle_and_oracle_reach_their_risks(protocol):
         assert abs(line["value"] - line["expected"]) < 4 * np.hypot(line["standard_error"], line["expected_error"]), line
 
 
+@pytest.mark.calibrate
 def test_distance_to_the_mle_falls_with_n():
     study = find_study("convergence")
     cells = [c for c in study.cells("small") if c["protocol"] in ("grr", "hadamard")]
@@ -108,6 +111,8 @@ def test_distance_to_the_mle_falls_with_n():
         assert distances[-1] < 0.2
 
 
+@pytest.mark.sampled(3)
+@pytest.mark.calibrated("coverage", "priors")
 @pytest.mark.parametrize("name", NAMES)
 def test_every_study_runs(name):
     """The cheapest and some other cells of every study; errors of Monte Carlo are stated."""
@@ -168,6 +173,7 @@ def test_numbers_do_not_depend_on_jobs_or_on_other_cells():
     assert fewer["value"].to_pylist() == parallel["value"].to_pylist()[3:]
 
 
+@pytest.mark.calibrate
 def test_processes_give_the_same_numbers():
     study = find_study("decoders")
     chosen = dataclasses.replace(study, cells=lambda setting: study.cells(setting)[:4])
@@ -193,7 +199,7 @@ def test_a_damaged_cell_is_named(tmp_path):
         run_study(NOTED, output=tmp_path)
 
 
-def test_mend_19_a_cell_holds_itself(tmp_path):
+def test_a_cell_holds_itself(tmp_path):
     """Neither another cell's file, nor another seed's, nor an empty or a foreign table is taken for a finished cell."""
     run_study(NOTED, output=tmp_path)
     first, second = sorted((tmp_path / "cells").iterdir())[:2]
@@ -226,7 +232,7 @@ def test_mend_19_a_cell_holds_itself(tmp_path):
     assert CALLS == []
 
 
-def test_mend_18_no_jobs(tmp_path):
+def test_no_jobs(tmp_path):
     with pytest.raises(ArgumentError, match="jobs must be a number of processes, or -1"):
         run_study(NOTED, jobs=0)
 

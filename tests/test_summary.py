@@ -31,6 +31,7 @@ def nearby(rows, p, size=200, seed=1):
     return moved / moved.sum(axis=0)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("case", "a"), PAIRS, ids=str)
 def test_every_protocol_at_and_near_the_pilot(case, a):
     rows, p = reports(case.build(a, 1.0))

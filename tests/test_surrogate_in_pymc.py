@@ -13,6 +13,8 @@ from ldpbayes.protocols import GRR
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.pymc import observe
 
+pytestmark = pytest.mark.together("models")
+
 SIZE = 20  # one number of categories, so one compilation
 
 

@@ -7,6 +7,7 @@ import pytest
 from fitcases import zipf
 from priorcases import CellsApart, LogisticNormal
 from samples import from_sample
+from support.fits import fit_of
 
 from ldpbayes import GRR, Cells, Collection, Tally, fit
 from ldpbayes.answers.deciding import who_decides
@@ -170,7 +171,7 @@ def test_of_several_lists_the_share_of_the_trait_says_who_decides():
     tree = fit(survey, "share:trait", random_seed=1, draws=4000)
     assert tree.attrs["decided_by"] == "conflict"
     assert "an end of the share would move by up to" in tree.attrs["decides"]
-    scaled, refits = of_trait(tree, 0, Problem.of(survey, "share:trait")), []
+    scaled, refits = of_trait(fit_of(tree, survey, "share:trait"), 0, Problem.of(survey, "share:trait")), []
     for power in POWERS:
         prior = Tree(blocks, power, Product((4, 4), 0.5 * power))
         summary = fit(survey, prior, random_seed=2, draws=4000, estimates=False)["summary"]

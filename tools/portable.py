@@ -15,8 +15,8 @@ import sys
 #: Tests that compare numbers, and compile no PyMC model.
 TESTS = (
     "tests/test_net.py",
-    "tests/mend/test_04_asymmetric_mixtures.py",
-    "tests/mend/test_31_few_categories_weak_reports.py",
+    "tests/methods/test_asymmetric_mixtures.py",
+    "tests/methods/test_few_categories_weak_reports.py",
     "tests/estimators",
     "tests/protocols/test_contract.py",
     "tests/methods/test_conditioned_product.py",

@@ -60,7 +60,7 @@ EOF
       "$folder/$name/bin/python" tools/portable.py --avx2 -q -n "${WORKERS:-2}" --dist loadfile -p no:cacheprovider
     else
       "$folder/$name/bin/python" -m pytest -q -n "${WORKERS:-2}" --dist loadfile -p no:cacheprovider \
-        -m "not calibrate and not notebook" -k "not mend_15" "${of_the_source[@]}" "$@" $arguments
+        -m "not calibrate and not notebook" -k "not no_cache_folder and not no_home_folder" "${of_the_source[@]}" "$@" $arguments
     fi
   )
   passed+=("$name ($((SECONDS - started)) s)")

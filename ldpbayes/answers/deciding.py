@@ -3,7 +3,7 @@
 import bisect
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,11 +65,8 @@ def decision_given(
         moved += ", and the reports do not narrow them" if by == "prior" else ""
         held = f"the prior holds more than half of the information on {many.rstrip(',')}"  # ends stand at 0 and 1
         reasons.append(moved if farthest > SENSITIVITY.moved else held)
-    if collection is not None and collection.laws and not collection.noncompliance().identified:
-        reasons.append(
-            "no number of reports identifies the share γ of respondents who ignore the device, so that γ, and P with it, "
-            "follows the prior within what the reports allow"
-        )
+    if collection is not None and (undecided := collection.undecided()):
+        reasons.append(undecided)
         return _decided("prior", share, f"{START}{'; '.join(reasons)}.")
     weak, outdone = bool(reasons), log_bayes_factor > LARGEST_FACTOR
     if outdone:
@@ -86,14 +83,16 @@ def decision_given(
     return _decided(by, share, sentence)
 
 
-def decision_of_cells(labels: Sequence[str], found: xr.Dataset | None, scaled: Scaled | None = None) -> dict[str, Any]:
+def decision_of_cells(
+    labels: Sequence[str], found: Mapping[str, np.ndarray] | None, scaled: Scaled | None = None
+) -> dict[str, Any]:
     """Return in how many cells the prior decides the answer.
 
     Parameters
     ----------
     labels : sequence of str
-    found : Dataset, optional
-        The group ``cells``, where cells have an answer each.
+    found : mapping of str to (cells,) array, optional
+        What ``decision_given`` returns of each, where cells have an answer each.
     scaled : Scaled, optional
         Of the shares of all cells under a prior over all of them, (cells, categories).
 
@@ -104,12 +103,12 @@ def decision_of_cells(labels: Sequence[str], found: xr.Dataset | None, scaled: S
     """
     names = np.array(labels)
     if found is not None:
-        chosen, each_share = found["prior_decides"].values > 0, found["prior_share"].values
+        chosen, each_share = found["prior_decides"] > 0, found["prior_share"]
         mean = float(np.nanmean(each_share)) if np.isfinite(each_share).any() else math.nan
         if not chosen.any():
-            notes = found["decides_note"].values
+            notes = found["decides_note"]
             return _decided("" if all(notes) else VERDICTS[0], mean, note=str(notes[0]) if all(notes) else "")
-        by, first = (found[name].values[chosen][0] for name in ("decided_by", "decides"))
+        by, first = (found[name][chosen][0] for name in ("decided_by", "decides"))
         start = CONFLICT if by == "conflict" else START
         sentence = f"{_in_cells(names, chosen, start)}In {names[chosen][0]}: {str(first).removeprefix(start)}"
         return _decided(by, mean, sentence, number=int(chosen.sum()))

@@ -5,17 +5,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
 from ldpbayes.inference.scaling import POWERS, SENSITIVITY, Scaled, by_weights
-from ldpbayes.methods.conditioned_product.batched import BLOCK
+from ldpbayes.methods.conditioned_product.constants import SETS
 from ldpbayes.methods.expanded import expanded, joined
 from ldpbayes.methods.problem import Problem
 from ldpbayes.methods.products import Products
 from ldpbayes.priors import AbstractPrior
-from ldpbayes.priors.parts import AbstractParts
-from ldpbayes.result.cells import select
-from ldpbayes.result.compliers import extended_draws
+from ldpbayes.priors.parts import log_density_of_shares
+from ldpbayes.result.compliers import extended
+from ldpbayes.result.fits import Fit
 
 #: Moves of the log of a hyperparameter that matter, for a doubling of its prior's weight.
 FLOOR_LOG = 0.3
@@ -25,7 +24,7 @@ MOST_ENTRIES = 1e7
 LIKE = 0.15
 
 
-def sensitivities(result: xr.DataTree, problems: Sequence[Problem], floor: float = SENSITIVITY.floor) -> list[Scaled | None]:
+def sensitivities(fit: Fit, problems: Sequence[Problem], floor: float = SENSITIVITY.floor) -> list[Scaled | None]:
     """Return what scaling the prior does to the shares of each cell, or None where draws do not tell the prior's density.
 
     Dirichlet(α) to the power γ is Dirichlet(γα) in softmax coordinates. Under a fixed α the posteriors of all cells are
@@ -35,16 +34,14 @@ def sensitivities(result: xr.DataTree, problems: Sequence[Problem], floor: float
 
     Parameters
     ----------
-    result : DataTree
-        The result, of one collection or of cells.
+    fit : Fit
+        Of one collection or of cells.
     problems : sequence of Problem
         What it is the posterior of, one for each cell, all under one prior.
     floor : float
         Share of the population below which a move does not matter.
     """
-    summary = result["summary"].to_dataset().sel(target="distribution")
-    ci_prob, size = float(summary.attrs["ci_prob"]), summary["mean"].shape[-1]
-    mean, sd = (summary[name].values.reshape(-1, size) for name in ("mean", "sd"))
+    (mean, sd), size = fit.moments, len(fit.categories)
     scaled: list[Any] = [None] * len(problems)
     places = [k for k, problem in enumerate(problems) if problem.collection is not None]
     if places and problems[places[0]].alpha is not None:
@@ -55,43 +52,41 @@ def sensitivities(result: xr.DataTree, problems: Sequence[Problem], floor: float
         _expanded(problems, [k for k in left if problems[k].entries <= MOST_ENTRIES], mean, sd, scaled)
     for k in places:
         if scaled[k] is None:
-            scaled[k] = _weighted(result, k, problems[k])[1]
-    of = functools.partial(Scaled.of, shares=True, floor=floor, ci_prob=ci_prob)
+            scaled[k] = _weighted(fit, k, problems[k])[1]
+    of = functools.partial(Scaled.of, shares=True, floor=floor, ci_prob=fit.ci_prob)
     return [None if under is None else of(mean[k], sd[k], under) for k, under in enumerate(scaled)]
 
 
-def of_trait(result: xr.DataTree, cell: int, problem: Problem) -> Scaled | None:
+def of_trait(fit: Fit, cell: int, problem: Problem) -> Scaled | None:
     """Return what scaling the prior does to the share that several lists ask for, and to the rest; None where unknown.
 
     Parameters
     ----------
-    result : DataTree
+    fit : Fit
     cell : int
-        Which one; 0 where the result has no cells.
+        Which one; of one collection it is not looked at.
     problem : Problem
     """
     item = next(item for item in problem.collection.derived if item.name == problem.collection.trait)
     inside = np.isin(problem.collection.categories, item.of)
-    values, under = _weighted(result, cell, problem, np.column_stack([inside, ~inside]).astype(float))
+    values, under = _weighted(fit, cell, problem, np.column_stack([inside, ~inside]).astype(float))
     if under is None:
         return None
-    ci_prob = float(result["summary"].attrs["ci_prob"])
-    return Scaled.of(values.mean(axis=0), values.std(axis=0), under, shares=True, ci_prob=ci_prob)
+    return Scaled.of(values.mean(axis=0), values.std(axis=0), under, shares=True, ci_prob=fit.ci_prob)
 
 
-def of_draws(result: xr.DataTree, prior: AbstractPrior) -> tuple[Scaled | None, dict[str, Scaled]]:
+def of_draws(fit: Fit, prior: AbstractPrior) -> tuple[Scaled | None, dict[str, Scaled]]:
     """Return what scaling the prior of the hyperparameters does to P, and to each of these that is one number.
 
     Parameters
     ----------
-    result : DataTree
+    fit : Fit
         With draws of both; P has any shape.
     prior : AbstractPrior
         Of P, or of that of all cells.
     """
-    posterior = result["posterior"].to_dataset()
-    draws = {str(name): array.values.reshape(-1, *array.shape[2:]) for name, array in posterior.data_vars.items()}
-    log_prior, ci_prob = prior.log_hyperprior(draws), float(result["summary"].attrs["ci_prob"])
+    draws, ci_prob = fit.flat(), fit.ci_prob
+    log_prior = prior.log_hyperprior(draws)
     if log_prior is None:
         return None, {}
 
@@ -135,7 +130,7 @@ def _moments(
     make: Callable[[list[int]], Products], places: list[int], alphas: list, route: str | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return means and sds (alphas, cells, a) under some Dirichlet priors, of a block of cells at a time."""
-    out, step = [], max(1, BLOCK // alphas[0].size)
+    out, step = [], max(1, SETS // alphas[0].size)
     for start in range(0, len(places), step):
         products = make(places[start : start + step])
         engines = [products.engine(alpha, route=route) for alpha in alphas]
@@ -144,24 +139,13 @@ def _moments(
     return means, sds
 
 
-def _weighted(result: Any, cell: int, problem: Problem, sums: Any = None) -> tuple[np.ndarray, Any]:
+def _weighted(fit: Fit, cell: int, problem: Problem, sums: Any = None) -> tuple[np.ndarray, Any]:
     """Return draws of P of one cell, or of P @ sums, and their (means, sds) under both scaled priors by weights, or None."""
-    tree = select(result, cell) if "cell" in result["posterior"].dims else result
-    posterior = tree["posterior"].to_dataset()
-    p = posterior["distribution"].values.reshape(-1, posterior.sizes["category"])
-    log_prior = problem.prior.log_hyperprior({str(name): x.values.ravel() for name, x in posterior.items() if x.ndim == 2})
-    if log_prior is None:
-        log_prior = _log_density(problem.prior, extended_draws(tree, problem.collection))
+    draws = fit.flat(cell)
+    p, log_prior = draws["distribution"], problem.prior.log_hyperprior({k: x for k, x in draws.items() if x.ndim == 1})
+    if log_prior is None and problem.collection.device_law is not None:  # what trials say of the device is no prior of P
+        log_prior = log_density_of_shares(problem.prior.without(problem.collection.owners), p)
+    elif log_prior is None:
+        log_prior = log_density_of_shares(problem.prior, extended(draws, problem.collection))
     values = p if sums is None else p @ sums
     return values, None if log_prior is None else by_weights(values, log_prior)
-
-
-def _log_density(prior: AbstractPrior, p: np.ndarray) -> np.ndarray | None:
-    """Return the log-density, in softmax coordinates, of a Dirichlet prior or of one that is made of such parts."""
-    alpha = prior.concentrations()
-    if alpha is not None:
-        return np.log(np.maximum(p, 1e-300)) @ alpha
-    if not isinstance(prior, AbstractParts):
-        return None
-    logs = [_log_density(part, x) for part, x in zip(prior.parts, prior.parted(p), strict=True)]
-    return None if any(log is None for log in logs) else sum(logs)  # type: ignore[arg-type, return-value]  # arrays

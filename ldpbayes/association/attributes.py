@@ -101,7 +101,9 @@ class AbstractAttributes(AbstractProtocol):
 
 @dataclass(frozen=True)
 class Attributes(AbstractAttributes):
-    """All attributes of a person, each through its own channel: Q = Q¹ ⊗ … ⊗ Q^d over the cells of the joint table.
+    """Several answers of a person, each through a device of its own, as one joint table.
+
+    Q = Q¹ ⊗ … ⊗ Q^d over the cells of the joint table.
 
     ε of the whole record is the sum of the attributes' ε. With every attribute at ε/d this is the scheme SPL, which splits
     the level among all attributes. Every association of the attributes is identified where every channel has full rank.

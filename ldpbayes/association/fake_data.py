@@ -18,7 +18,9 @@ FAKES = {"grr": ("uniform",), "oue": ("zeros", "random"), "sue": ("zeros", "rand
 
 @dataclass(frozen=True)
 class FakeData(AbstractCollected):
-    """RS+FD: one attribute, drawn uniformly, is reported truly through Q^k, all others by fake answers with the law u.
+    """One of several attributes reported truly, the others by fake answers, so that nobody knows which (RS+FD).
+
+    One attribute, drawn uniformly, is reported truly through Q^k, all others by fake answers with the law u.
 
     Q[y, x] = (1/d) Σ_k Q^k[y_k, x_k] Π_{j≠k} u_j(y_j). A fake answer is uniform with randomized response; with unary
     encodings it is the noise of an empty set ("zeros") or the report of a uniform value ("random"). Which attribute was

@@ -26,10 +26,11 @@ from ldpbayes.fitting import fit
 from ldpbayes.methods.base import seed
 from ldpbayes.methods.evidence import log_bayes_factors
 from ldpbayes.methods.loglinear import evidences
+from ldpbayes.presenting import recorded
 from ldpbayes.priors import LogLinear, as_prior
 from ldpbayes.protocols import Attributes
-from ldpbayes.result.beside import leaving_out
 from ldpbayes.result.facts import facts_of, log_evidence, state
+from ldpbayes.result.fits import leaving_out
 from ldpbayes.sources.door import collected, read
 
 #: Independence of pairs is tested for at most so many pairs, each with so many draws in a chain.
@@ -40,6 +41,7 @@ PATIENCE = 5.0
 TAKEN = ("mean", "sd", "lower", "upper", "mcse", "median", "log_mean", "log_sd", "log_mcse", "probability_above_one")
 
 
+@recorded
 def associate(
     data,
     reports: Mapping[str, str] | None = None,
@@ -134,7 +136,7 @@ def associate(
     tree = fit(collection, belief, random_seed=random_seed, **({"draws": 1000} | settings))  # answers ask for draws
     state(tree, {"attributes": json.dumps([[name, list(levels)] for name, levels in attributes.items()])})
     said, factor = tree.attrs.get("left_out", ""), (math.nan, math.nan, "it is left out")
-    with leaving_out(tree, "Independence of all attributes"):
+    with leaving_out(tree.attrs, "Independence of all attributes"):
         factor = _against_independence(tree, collection, attributes, belief, random_seed)
     state(
         tree,
@@ -355,7 +357,7 @@ def _pairwise(tree, collection, attributes, belief, random_seed):
             return [], "a channel is not a product over the attributes"
         sizes = tuple(len(attributes[name]) for name in pair)
         try:
-            with leaving_out(tree, f"Independence of {pair[0]} and {pair[1]}"):
+            with leaving_out(tree.attrs, f"Independence of {pair[0]} and {pair[1]}"):
                 prior = LogLinear(sizes) if belief is None else belief
                 two, fitted = {name: attributes[name] for name in pair}, _fitted(margin, prior, random_seed)
                 *factor, reason = _against_independence(fitted, margin, two, prior, random_seed)

@@ -49,7 +49,9 @@ class AbstractCollected(AbstractAttributes):
 
 @dataclass(frozen=True)
 class SampledAttribute(AbstractCollected):
-    """SMP: one of d attributes is drawn uniformly and reported at ε with its number, Q[(k, y), x] = Q^k[y, x_k] / d.
+    """One of several attributes, drawn by chance and named in the report (SMP).
+
+    One of d attributes is drawn uniformly and reported at ε with its number, Q[(k, y), x] = Q^k[y, x_k] / d.
 
     The whole record is protected at ε. Reports depend on the record through one attribute at a time, so that they identify
     the margins of the joint table and no association.

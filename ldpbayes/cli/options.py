@@ -148,7 +148,9 @@ PANELS: dict[str, dict[str, tuple]] = {
             float | None, "Prior sd of the coefficients: log odds for one sd of the column; 2.5 by default."
         ),
         "method": _option(
-            str, "[bold]auto[/bold] picks a posterior method and explains its choice (--explain lists them); or its name."
+            str,
+            "[bold]auto[/bold] picks a posterior method and explains its choice; or exact, quadrature, surrogate, "
+            "pair_slice, weighted, hmc, nuts.",
         ),
         "method of-regress": _option(str, "auto, weighted, hmc, nuts, or mle for maximum likelihood."),
         "method of-private-groups": _option(str, "auto, smooth, rounding or recipe."),
@@ -168,6 +170,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         "family": _option(_TEXT, "Of the outcome, where a private answer is a predictor: normal, bernoulli or poisson."),
         "private": _option(_TEXT, "The formula of that private answer; by default it has the same covariates."),
         "reference": _option(_TEXT, "The category that coefficients are log odds against; the first by default."),
+        "link": _option(str, "Of two categories: logit, probit, cloglog or cauchit."),
         "missing": _option(str, "Rows without a covariate or a report: refuse or drop."),
         "quantiles": _option(str, "Levels of the quantiles."),
         "target": _option(str, "distribution: the population; frequency: these very records."),
@@ -462,7 +465,25 @@ class ReportOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class TableOptions(ReportOptions):
+class Levelled(ReportOptions):
+    """How the reports of a table were made, where a column may say at which ε."""
+
+    epsilon_column: Any = None
+
+    @property
+    def channels(self) -> dict[str, Any]:
+        """The arguments of read and scan that say which protocols made the reports; empty where the data say it."""
+        if self.epsilon_column is not None and self.protocol is not None and not self.parameter:  # all else follows from ε
+            return {"protocol": self.protocol, "categories": self.names, "epsilon_column": self.epsilon_column}
+        named = self.protocol is not None or self.parameter
+        stated = {"protocol": self.mechanism if named else None, "categories": self.labels}
+        return {
+            name: value for name, value in (stated | {"epsilon_column": self.epsilon_column}).items() if value is not None
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class TableOptions(Levelled):
     """How the reports of a table were made that does not state it itself, and what becomes of rows that hold none."""
 
     count: Any = None
@@ -473,11 +494,9 @@ class TableOptions(ReportOptions):
     @property
     def settings(self) -> dict[str, Any]:
         """The arguments of read that are stated."""
-        stated = {"report": self.columns, "count": self.count, "categories": self.labels, "quarantine": self.quarantine}
+        stated = {"report": self.columns, "count": self.count, "quarantine": self.quarantine}
         stated |= {name: value for name in ("bad_rows", "copies") if (value := getattr(self, name)) != "refuse"}
-        if self.protocol is not None or self.parameter is not None:
-            stated["protocol"] = self.mechanism
-        return {name: value for name, value in stated.items() if value is not None}
+        return {name: value for name, value in stated.items() if value is not None} | self.channels
 
 
 # ---- what the command line itself says -------------------------------------------------------------------------------

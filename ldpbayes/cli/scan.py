@@ -25,7 +25,7 @@ def command(
     output=None,
     assignments=None,
     *,
-    reports: options.ReportOptions,
+    reports: options.Levelled,
     reading=READING,
     outputs: options.Shown,
 ):
@@ -51,6 +51,8 @@ def command(
       ldpbayes fit summaries.parquet --by country
 
       ldpbayes scan reports/ --protocol oue -p epsilon=1 --categories 128 --by country --checkpoint scan.state
+
+      ldpbayes scan reports/ --protocol oue --categories 128 --by country --epsilon-column eps
     """
     from ldpbayes.scanning import scan, summary_files
 
@@ -58,16 +60,17 @@ def command(
         raise ArgumentError(f"output must end in .parquet, got {shown(str(output))}.")
     checkpoint = reading["checkpoint"]
     outputs.check(output, checkpoint, reading["quarantine"])
-    named = reports.protocol is not None or reports.parameter or (reports.categories and not reports.labels)
+    channels = reports.channels
+    if "protocol" not in channels and reports.categories and not reports.labels:
+        channels["protocol"] = reports.mechanism  # says that it must be named
     prepared = scan(
         list(sources),
-        reports.mechanism if named else None,  # otherwise the files say it
-        reports.columns,
-        options.columns(by),
+        report=reports.columns,
+        by=options.columns(by),
         pilot_by=options.columns(pilot_by),
-        categories=reports.labels,
+        **channels,
         progressbar=outputs.shows_progress,
-        missing=options.assigned(assignments, "missing+").get("missing"),
+        **options.assigned(assignments, "missing+", "by_user"),
         **reading,
     )
     try:
@@ -78,6 +81,6 @@ def command(
         raise
     if output is not None:
         summary_files.write(result, output)
-    elif result.checkpoint is not None:
-        result.checkpoint.remove()
+    for state in result.checkpoints if output is None else ():
+        state.remove()
     outputs.show(outputs.page_of(result, output=None if output is None else str(output)), output=output)

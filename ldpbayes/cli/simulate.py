@@ -36,7 +36,7 @@ def command(
 
     target = file if output is None else output
     if target is None or (file is not None and output is not None):
-        raise ArgumentError("output must be given once: simulate OUT.toml, or simulate --output OUT.parquet.")
+        raise ArgumentError("simulate needs one file to write: simulate OUT.toml, or simulate --output OUT.parquet.")
     if not files.is_parquet(target) and target.suffix != ".toml":
         raise ArgumentError(f"output must end in .toml or .parquet, got {shown(str(target))}.")
     files.check_outputs(target, None if files.is_parquet(target) else target.with_suffix(".csv"))

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from ldpbayes import checks
 from ldpbayes.collections.data import AbstractData
 from ldpbayes.collections.derived import Derived, check_name, check_text
-from ldpbayes.collections.noncompliance import identification, null_space, shares_of
+from ldpbayes.collections.devices import without_outcomes
+from ldpbayes.collections.noncompliance import identification, null_space
 from ldpbayes.collections.survey import Survey
 from ldpbayes.collections.tally import Tally
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
@@ -150,7 +151,7 @@ class Collection(AbstractData):
         object.__setattr__(self, "categories", categories)
         object.__setattr__(self, "tallies", tallies)
         # γ or δ, and the shares of those who deny or ignore the device, stand among the derived quantities.
-        shares = shares_of(self) if self.n_laws else ()
+        shares = self.wrapper.shares(self) if self.wrapper else ()
         derived_names = {item.name for item in derived}
         object.__setattr__(self, "derived", (*(item for item in shares if item.name not in derived_names), *derived))
         object.__setattr__(self, "published", published)
@@ -307,8 +308,7 @@ class Collection(AbstractData):
     @cached_property
     def owners(self) -> tuple[int | None, ...]:
         """Of the last categories: whose deniers they are by ``with_deniers``; None of each by ``with_noncompliers``."""
-        wrapped = [tally.protocol.noncompliance() for tally in self.tallies]
-        owners = {() if protocol is None else protocol.owners for protocol in wrapped}
+        owners = {tally.protocol.owners for tally in self.tallies}
         return owners.pop() if len(owners) == 1 else ()
 
     def collections(self) -> Iterator["Collection"]:
@@ -324,6 +324,18 @@ class Collection(AbstractData):
             Who needs it, for the refusal of cells and of summaries.
         """
         return self
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        return {} if self.survey is None else self.survey.stated()
+
+    def undecided(self) -> str:
+        if not self.n_laws or self.noncompliance().identified:
+            return ""
+        return (
+            "no number of reports identifies the share γ of respondents who ignore the device, so that γ, and P with it, "
+            "follows the prior within what the reports allow"
+        )
 
     def noncompliance(self, gamma: float | None = None) -> Any:
         """Return whether the reports identify the share γ who ignore the device, or the shares δ who deny, and how well.
@@ -380,6 +392,8 @@ class Collection(AbstractData):
 
     @cached_property
     def _identifiability(self) -> str:
+        if self.wrapper and not self.wrapper.tested:  # outcomes are not told apart, and need not be: their law is known
+            return without_outcomes(self).identifiability()
         groups = self.unidentified()
         if not groups:
             return ""
@@ -408,7 +422,7 @@ class Collection(AbstractData):
         --------
         >>> from ldpbayes.protocols.designs import crosswise
         >>> Collection(["no", "yes"], [Tally(crosswise(0.75), [0, 1], [60, 40])]).device()
-        "Report 'same' is what 3 of 4 in 'yes' and 1 of 4 in 'no' say."
+        "3 of 4 in 'yes' and 1 of 4 in 'no' say 'same'."
         """
         texts = []
         for tally in self.tallies:

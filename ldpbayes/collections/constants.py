@@ -4,6 +4,8 @@
 TINY = 1e-290
 #: Directions in which the scores vary by less than this share of the largest variance carry no information.
 RANK_TOLERANCE = 1e-10
+#: Outcomes of all uncertain devices of a collection: each is a category of the likelihood.
+MAX_OUTCOMES = 2**12
 #: Weights above are no weights of a sample; their squares would overflow.
 LARGEST_WEIGHT = 1e100
 #: Dense likelihood rows with more entries than this do not go into a PyMC model.

@@ -1,4 +1,4 @@
-"""Does the model fit the reports? Tests without a prior (check), and several answers side by side (crosschecking)."""
+"""Does the model fit the reports? Tests without a prior."""
 
 from ldpbayes.fitness.base import Check, Fitness
 from ldpbayes.fitness.cells import CellsFitness

@@ -1,9 +1,10 @@
 """Weights of draws from a stand-in: Pareto-smoothed, judged, and resampled."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -248,3 +249,33 @@ def resample(weight: np.ndarray, rng: np.random.Generator, size: int | None = No
     size = weight.size if size is None else size
     positions = (rng.random() + np.arange(size)) / size
     return np.minimum(np.searchsorted(np.cumsum(weight), positions), weight.size - 1)
+
+
+def left_out_of_counts(posterior: Any, values: np.ndarray, counts: np.ndarray, coords: Mapping[str, Any]) -> Any:
+    """Return the ELPDData of ``arviz.loo`` for observations of which many are alike, from one of each kind.
+
+    Parameters
+    ----------
+    posterior : Dataset
+        The draws, whose effective number ``arviz.loo`` asks.
+    values : (S, m) array
+        Log-likelihood of each kind of observation, in the order of the chains.
+    counts : (m,) int array
+        How many observations are of each kind.
+    coords : mapping
+        Labels of the dim ``report``, of the observations in turn.
+    """
+    import xarray as xr
+    from arviz_stats import loo
+
+    shape = posterior.sizes["chain"], posterior.sizes["draw"], -1
+    kinds = xr.Dataset({"reports": (("chain", "draw", "report"), values.reshape(shape))})
+    found = loo(xr.DataTree.from_dict({"posterior": posterior, "log_likelihood": kinds}), pointwise=True)
+    elpd, total = found.elpd_i.values, int(counts.sum())
+    found.elpd, found.n_data_points, found.log_weights = float(counts @ elpd), total, None
+    found.se = math.sqrt(total * (counts @ (elpd - found.elpd / total) ** 2) / max(total - 1, 1))
+    found.p = float(counts @ (logsumexp(values, axis=0) - math.log(len(values)))) - found.elpd
+    each = np.repeat(np.arange(counts.size), counts)
+    for name in ("elpd_i", "pareto_k"):
+        setattr(found, name, vars(found)[name].isel(report=each).assign_coords(coords))
+    return found

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from ldpbayes.arrays import FloatArray, IntArray, blocks
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.likelihoods.constants import BLOCK
-from ldpbayes.likelihoods.expansion import Sums, expected_inverses, noise_of
+from ldpbayes.likelihoods.expansion import Quadratic, Sums, expected_inverses
 
 #: Entries of rows up to which NumPy computes, which takes less time than loading the compiled kernels.
 SMALL = 2**16
@@ -199,7 +199,7 @@ class Rows(AbstractLikelihood):
         if spread is None or not spread.any():
             first, second = 1 / centre, 1 / centre**2
         else:
-            first, second = expected_inverses(centre, noise_of(self, spread))
+            first, second = expected_inverses(centre, self.noise(spread))
         first, second = self.counts * first, self.counts * second
         return Sums(
             float(self.counts @ np.log(centre)),
@@ -207,6 +207,18 @@ class Rows(AbstractLikelihood):
             self.rmatvec(second, 2),
             self.rmatvec(second * self.matvec(np.ones_like(pilot))),
         )
+
+    def noise(self, spread: FloatArray) -> FloatArray:
+        """Return the standard deviations of L p where p has these variances, independent given their sum."""
+        variance = self.matvec(spread, 2) - self.matvec(spread) ** 2 / spread.sum()
+        return np.sqrt(np.maximum(variance, 0.0))
+
+    def quadratic(self, draws: FloatArray) -> Quadratic:
+        """Return the log-likelihood to second order, averaged over draws (S, a)."""
+        u = self.matvec(np.ascontiguousarray(draws.T))
+        first, second = (self.counts * (1 / u**power).mean(axis=1) for power in (1, 2))
+        hessian = np.ascontiguousarray(self.gram(second))
+        return Quadratic(self.rmatvec(first) + hessian @ draws.mean(axis=0), hessian)
 
     def rough_expansion(self) -> Sums | None:
         """Return nearly what expansion() gives at the uniform distribution, from sums that cost far less, or None.

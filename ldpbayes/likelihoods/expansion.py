@@ -1,17 +1,12 @@
 """The sums over reports that expand a log-likelihood at a pilot, averaged over a Gaussian spread about it."""
 
-from typing import TYPE_CHECKING, NamedTuple
+import functools
+from typing import NamedTuple
 
 import numpy as np
 
 from ldpbayes.arrays import FloatArray
 
-if TYPE_CHECKING:
-    from ldpbayes.likelihoods.base import Rows
-
-#: Nodes and weights for the expectation over a Gaussian spread of (L p)_j.
-NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
-WEIGHTS = WEIGHTS / WEIGHTS.sum()
 #: A Gaussian reaches below what any distribution gives a report; a tenth of the mean is far in that tail.
 FLOOR = 0.1
 
@@ -43,14 +38,6 @@ class Quadratic(NamedTuple):
     linear: FloatArray
     hessian: FloatArray
 
-    @classmethod
-    def around(cls, rows: "Rows", draws: FloatArray) -> "Quadratic":
-        """Return the expansion averaged over draws (S, a)."""
-        u = rows.matvec(np.ascontiguousarray(draws.T))
-        first, second = (rows.counts * (1 / u**power).mean(axis=1) for power in (1, 2))
-        hessian = np.ascontiguousarray(rows.gram(second))
-        return cls(rows.rmatvec(first) + hessian @ draws.mean(axis=0), hessian)
-
     def value_and_gradient(self, p: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the values at many p (S, a), and the gradients."""
         bent = p @ self.hessian
@@ -61,20 +48,21 @@ class Quadratic(NamedTuple):
         return steps.T @ self.hessian @ steps
 
 
+@functools.cache
+def gaussian_nodes() -> tuple[FloatArray, FloatArray]:
+    """Return nodes and weights for the expectation over a Gaussian spread of (L p)_j."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(7)
+    return nodes, weights / weights.sum()
+
+
 def expected_inverses(centre: FloatArray, noise: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return (E[1/u], E[1/u²]) over u Gaussian about ``centre`` with standard deviation ``noise``, cut at a tenth of it."""
     mean, square = np.zeros_like(centre), np.zeros_like(centre)
-    for node, weight in zip(NODES, WEIGHTS, strict=True):
+    for node, weight in zip(*gaussian_nodes(), strict=True):
         inverse = 1 / np.maximum(centre + noise * node, FLOOR * centre)
         mean += weight * inverse
         square += weight * inverse**2
     return mean, square
-
-
-def noise_of(rows: "Rows", spread: FloatArray) -> FloatArray:
-    """Return the standard deviations of L p where p has these variances, independent given their sum."""
-    variance = rows.matvec(spread, 2) - rows.matvec(spread) ** 2 / spread.sum()
-    return np.sqrt(np.maximum(variance, 0.0))
 
 
 def shared_part(diagonal: FloatArray, sums: FloatArray) -> FloatArray:

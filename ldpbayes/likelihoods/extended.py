@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ldpbayes.likelihoods.base import Rows
+from ldpbayes.likelihoods.base import Rows, scatter
 from ldpbayes.likelihoods.kinds import DenseSampler
 
 
@@ -43,6 +43,34 @@ class ExtendedRows(Rows):
 
     def written(self, part):
         return np.concatenate([self.scale[part, None] * self.inner.written(part), self.extra[part]], axis=1)
+
+    def find_sampler(self):
+        return DenseSampler(self)
+
+
+class RepeatedRows(Rows):
+    """L[:, category]: the rows of a protocol where several categories are one to it.
+
+    Parameters
+    ----------
+    inner : Rows
+        L, with its counts and constants.
+    category : (E,) int array
+        The column of L that each category has.
+    """
+
+    def __init__(self, inner, category):
+        self.inner, self.category = inner, np.asarray(category)
+        super().__init__(inner.counts, self.category.size, inner.log_constants)
+
+    def matvec(self, p, power=1):
+        return self.inner.matvec(scatter(self.category, p, self.inner.n_categories), power)
+
+    def rmatvec(self, r, power=1):
+        return self.inner.rmatvec(r, power)[self.category]
+
+    def written(self, part):
+        return self.inner.written(part)[:, self.category]
 
     def find_sampler(self):
         return DenseSampler(self)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods.base import AbstractLikelihood, Rows
-from ldpbayes.likelihoods.expansion import expected_inverses, noise_of, shared_part, tangent_curvature
+from ldpbayes.likelihoods.expansion import expected_inverses, shared_part, tangent_curvature
 from ldpbayes.likelihoods.kinds import StackedRows
 
 #: Pairs of so many of the most probable categories are looked at: what a diagonal misses of the curvature lies there.
@@ -286,7 +286,7 @@ def _both(one, other):
 def _pairs(rows, summary, heavy):
     """Return H − diag(D) − f1ᵀ − 1fᵀ of a summary of these rows between some categories, shape (k, k)."""
     centre = rows.matvec(summary.pilot)
-    noise = np.zeros_like(centre) if summary.spread is None else noise_of(rows, summary.spread)
+    noise = np.zeros_like(centre) if summary.spread is None else rows.noise(summary.spread)
     columns = rows.columns(heavy)
     hessian = columns.T @ (columns * (rows.counts * expected_inverses(centre, noise)[1])[:, None])
     shared = (summary.square - summary.tangent_curvature)[heavy] / 2

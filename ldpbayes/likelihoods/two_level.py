@@ -5,12 +5,11 @@ import math
 from functools import cached_property
 
 import numpy as np
-import scipy.sparse
 
 from ldpbayes.arrays import as_words, blocks
 from ldpbayes.likelihoods.base import SMALL, AbstractSampler, Rows, Separable, scatter
 from ldpbayes.likelihoods.constants import FACTORS, PRODUCTS
-from ldpbayes.likelihoods.expansion import FLOOR, NODES, WEIGHTS, Sums
+from ldpbayes.likelihoods.expansion import FLOOR, Sums, gaussian_nodes
 from ldpbayes.likelihoods.kinds import COMPILED, DenseSampler
 
 #: Members are listed where fewer than one category in this many is in a support: then a list is shorter than the bits,
@@ -266,6 +265,8 @@ class SupportRows(TwoLevelRows):
             bounds = starts[rows.start : rows.stop + 1]
             ones = np.ones(bounds[-1] - bounds[0], dtype=np.float32)
             shape = (len(bounds) - 1, self.n_categories)
+            import scipy.sparse
+
             return scipy.sparse.csr_array((ones, members[bounds[0] : bounds[-1]], bounds - bounds[0]), shape=shape)
         return np.unpackbits(self.bits[rows], axis=1, count=self.n_categories).astype(np.float32)
 
@@ -553,7 +554,7 @@ def grouped_pass(words, starts, pilots, beta, spread=None, counts=None):
     around = np.zeros((0, 0)) if spread is None or not spread.any() else _padded(spread, width)
     weights, points = np.empty(0) if counts is None else counts, _padded(pilots, width)
     sums, totals = np.zeros((n_groups, 4)), np.zeros((n_groups, 3, width))
-    settings = width // 8, a, points, beta, around, weights, NODES, WEIGHTS, FLOOR
+    settings = width // 8, a, points, beta, around, weights, *gaussian_nodes(), FLOOR
     pass_kernels().grouped_pass(words, starts, *settings, sums, totals)
     return sums, totals[:, :, :a]
 

@@ -3,7 +3,7 @@
 import abc
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -32,18 +32,27 @@ def inside(value: Any, name: str) -> float:
     return checks.probability(value, name, open_low=True, open_high=True)
 
 
+@dataclass(frozen=True)
 class AbstractPosterior(abc.ABC):
     """A way to get the posterior of P and F. Settings are fields of the (frozen dataclass) subclass.
 
-    A subclass has at least the fields ``draws`` (per chain) and ``chains``, and writes prepare() and run(); the seed, the
-    draws of F, interruptions, the result and its summary are the same for all and stand here.
+    A subclass writes prepare() and run(); the seed, the draws of F, interruptions, the result and its summary are the same
+    for all and stand here.
+
+    Attributes
+    ----------
+    draws, chains : int
+        Draws of each chain, and chains. As every sampler of the field has; ends of intervals have errors of some .03 sd and
+        less with so many independent draws.
+    most : float
+        Operations above which ``auto`` looks for another method. Bank: of 403 fits none chose otherwise than by a limit
+        for each method; some ten seconds of a sampled one.
     """
 
     name: ClassVar[str]
-    #: Place among the methods that ``auto`` considers: exact ones below 10, sampled ones below 20, any prior below 30.
-    order: ClassVar[float]
-    #: Operations above which ``auto`` looks for another method.
-    most: ClassVar[float] = math.inf
+    #: The method that ``auto`` considers before this one: exact ones come first, then sampled ones, then any prior's.
+    after: ClassVar[str] = ""
+    most: ClassVar[float] = 2e10
     #: How long its operations take.
     pace: ClassVar[Pace] = Pace(math.nan, 0.0, 0.0)
     #: What the engine cannot do without: "rows" (distinct reports), "concentrations" (a Dirichlet prior).
@@ -51,8 +60,8 @@ class AbstractPosterior(abc.ABC):
     #: How settings are checked: (value, name) → value.
     checked: ClassVar[Mapping[str, Callable[[Any, str], Any]]] = {}
 
-    draws: int
-    chains: int
+    draws: int = 1000
+    chains: int = 4
 
     def __post_init__(self):
         """Check the settings, by ``checked`` those that not every method has."""

@@ -130,12 +130,8 @@ class Exact(AbstractPosterior):
     Lopuhaä-Zwakenberg et al. 2020, App. A.
     """
 
-    draws: int = 1000
-    chains: int = 4
     placement: Placement = field(default=Placement(), repr=False)
     name: ClassVar[str] = "exact"
-    order: ClassVar[float] = 1
-    most: ClassVar[float] = 1.7e8
     pace: ClassVar[Pace] = Pace(0.02, 1e-3, 4e-7)
     needs: ClassVar[tuple[str, ...]] = ()
     checked: ClassVar[Mapping] = {"placement": checked_placement}

@@ -42,12 +42,9 @@ class HMC(AbstractPosterior):
     of Markov Chain Monte Carlo, chapter 5; the theory pages on cells and on priors.
     """
 
-    draws: int = 1000
-    chains: int = 4
     written: int = Sampler.written
     name: ClassVar[str] = "hmc"
-    order: ClassVar[float] = 22
-    most: ClassVar[float] = 8e9
+    after: ClassVar[str] = "weighted"
     pace: ClassVar[Pace] = Pace(0.2, 0.0, 1.2e-9)
     needs: ClassVar[tuple[str, ...]] = ()
     checked: ClassVar[Mapping] = {"draws": whole(4), "written": whole(0)}

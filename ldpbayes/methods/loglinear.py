@@ -180,7 +180,7 @@ class EffectsPosterior:
         grid = self.grid()
         at = tuple(float(axis[i]) for axis, i in zip(grid.axes, grid.first, strict=True))
         pilot = self.shares(settled(self, at, self.start()).centre)
-        return replace(self, expansion=Quadratic.around(self.rows, pilot[None]))
+        return replace(self, expansion=self.rows.quadratic(pilot[None]))
 
     def drawn(self, draws: int, rng: np.random.Generator, watch: Any = None) -> Nested:
         """Return draws of the effects, with the evidence of the reports.

@@ -51,13 +51,11 @@ class NUTS(AbstractPosterior):
     attrs say how many.
     """
 
-    draws: int = 1000
     tune: int = 1000
-    chains: int = 4
     target_accept: float = 0.9
     trial: int = 50
     name: ClassVar[str] = "nuts"
-    order: ClassVar[float] = 23
+    after: ClassVar[str] = "hmc"
     most: ClassVar[float] = 1.0  # what is left where nothing else applies: its model has to be compiled
     pace: ClassVar[Pace] = Pace(15.0, 0.0, 2.2e-8)
     needs: ClassVar[tuple[str, ...]] = ("rows",)

@@ -70,14 +70,11 @@ class PairSlice(AbstractPosterior):
     Sturmfels (1998), Annals of Statistics 26, on moves that keep margins.
     """
 
-    draws: int = 1000
-    chains: int = 4
     tune: int = 500
     thin: int | None = None
     route: str = "auto"
     name: ClassVar[str] = "pair_slice"
-    order: ClassVar[float] = 13
-    most: ClassVar[float] = 1e10
+    after: ClassVar[str] = "surrogate"
     pace: ClassVar[Pace] = Pace(0.15, 0.0, 3.5e-10)
     checked: ClassVar[Mapping] = {
         "tune": whole(100),
@@ -222,7 +219,7 @@ def _settle(chains, rows, length, steps):
     """Return the _Quadratic expanded around its own draws, EXPANSIONS times; the chains move along with it."""
     around = (chains.alpha / chains.alpha.sum())[None]
     for _ in range(EXPANSIONS):
-        target, seen = _Quadratic(rows, Quadratic.around(rows, around)), []
+        target, seen = _Quadratic(rows, rows.quadratic(around)), []
         for _ in range(length):
             next(steps)
             chains.p = target.propose(chains)

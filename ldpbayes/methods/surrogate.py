@@ -33,12 +33,9 @@ class Surrogate(AbstractPosterior):
     hyperparameter. Ctrl-C keeps the draws that are weighted, if their weights can be trusted.
     """
 
-    draws: int = 1000
-    chains: int = 4
     placement: Placement = field(default=Placement(), repr=False)
     name: ClassVar[str] = "surrogate"
-    order: ClassVar[float] = 11
-    most: ClassVar[float] = 2e10
+    after: ClassVar[str] = "quadrature"
     pace: ClassVar[Pace] = Pace(0.05, 2e-3, 5e-10)
     needs: ClassVar[tuple[str, ...]] = ()
     checked: ClassVar[Mapping] = {"placement": checked_placement}

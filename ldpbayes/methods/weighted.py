@@ -51,13 +51,10 @@ class Weighted(AbstractPosterior):
     Martino and Chopin 2009, JRSS B 71, on lattices of scales.
     """
 
-    draws: int = 1000
-    chains: int = 4
     unknowns: int = 400
     scaled: int = 60
     name: ClassVar[str] = "weighted"
-    order: ClassVar[float] = 21
-    most: ClassVar[float] = 7e9
+    after: ClassVar[str] = "pair_slice"
     pace: ClassVar[Pace] = Pace(0.05, 0.0, 1.5e-9)
     needs: ClassVar[tuple[str, ...]] = ()
 

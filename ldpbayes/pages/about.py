@@ -14,6 +14,8 @@ import numpy as np
 from ldpbayes.collections import Cells, Collection
 from ldpbayes.collections.data import value_in_words
 from ldpbayes.pages.prose import number_of
+from ldpbayes.result.extending import BESIDE_PREDICTIONS
+from ldpbayes.result.facts import facts_of
 
 #: Libraries whose versions may change a number in its last digits.
 LIBRARIES = ("numpy", "scipy", "xarray")
@@ -124,13 +126,13 @@ def again(command: str, known: Mapping[str, str]) -> dict[str, str]:
 def known_of(result: Any) -> dict[str, str]:
     """Return seed, settings and the fingerprint of the data of a tree of arrays, by heading."""
     variables = result["observed_data"].data_vars if "observed_data" in result.children else {}
-    arrays = {str(name): values.values for name, values in variables.items()}
+    arrays = {str(name): x.values for name, x in variables.items() if x.attrs != BESIDE_PREDICTIONS}
     data = fingerprint_of_arrays(result["summary"]["category"].values, arrays)
     return {
         "Design": result.attrs.get("mechanisms", ""),
         "Prior": result.attrs.get("prior", ""),
         "Random seed": str(result.attrs["random_seed"]),
-        "Settings": result.attrs.get("settings", ""),
+        "Settings": facts_of(result).get("call") or result.attrs.get("settings", ""),
         "Data (SHA-256)": data,
     }
 

@@ -1,6 +1,7 @@
 """One function that makes the page of anything that has one, and the one list of what has."""
 
 import inspect
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike
@@ -12,12 +13,12 @@ from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.pages.about import about, again, fingerprint, known_of
 from ldpbayes.pages.page import TOP, Page
 from ldpbayes.pages.renderers import renderer_of, write
+from ldpbayes.presenting import AbstractResult
 from ldpbayes.result import saving
 from ldpbayes.result.facts import facts_of
 
 #: What of the core has a page, in words, by the class that knows it (of itself or of a base class); the builder of its page.
 PAGES = {
-    "ldpbayes.fitness.crosschecking.CrossCheck": ("a CrossCheck", "pages.crosscheck.of_crosscheck"),
     "ldpbayes.fitness.base.Fitness": ("a Fitness", "pages.check.of_check"),
     "ldpbayes.fitness.cells.CellsFitness": ("a CellsFitness", "pages.check.of_check_of_cells"),
     "ldpbayes.road.methods.Choice": ("a Choice", "pages.data.of_choice"),
@@ -97,6 +98,8 @@ def show(result: Any, *, collection: Any = None, command: str = "", **settings: 
     if most is not None:
         page = replace(page, tables=tuple(table.first(most) for table in page.tables))
     facts = dict(page.again)
+    if isinstance(result, AbstractResult) and result.settings:
+        facts["Settings"] = json.dumps(result.settings)
     if _TREE in _names(result):
         facts = known_of(result)
     elif data is not None:

@@ -17,7 +17,7 @@ from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.inference.ends import normal_reach
 from ldpbayes.planning import risk, waves
 from ldpbayes.planning.constants import LARGEST_CATEGORIES, SMALLEST_EPSILON
-from ldpbayes.presenting import AbstractResult
+from ldpbayes.presenting import AbstractResult, recorded
 from ldpbayes.priors import AbstractPrior, Dirichlet, as_dirichlet
 from ldpbayes.protocols import AbstractProtocol
 from ldpbayes.protocols.making import epsilon_follows, has_free_epsilon, named_makers
@@ -179,9 +179,12 @@ class Plans(AbstractResult, tuple):
         **settings
             Of ``pages.show``.
         """
-        return super().page(**{"kind": self.kind, "ci_prob": self.ci_prob, **settings})
+        p = self.settings.get("arguments", {}).get("p", "uniform")
+        assumed = p if isinstance(p, str) else "as given"
+        return super().page(**{"kind": self.kind, "ci_prob": self.ci_prob, "assumed": assumed, **settings})
 
 
+@recorded
 @described
 def plan(
     *,
@@ -325,6 +328,11 @@ class _Question:
     def unit(self, protocol):
         """Return (error at one report, how it was computed); errors scale as 1/n (l2) or 1/√n."""
         checks.instance(protocol, "protocol", AbstractProtocol, "a protocol of ldpbayes")
+        if protocol.device_law() is not None:
+            raise InfeasibleError(
+                "No number of reports makes up for a device whose probabilities are not known exactly: planning.validation "
+                "says what more reports and more trials are worth."
+            )
         a, norm = protocol.n_categories, self.kind if self.kind in ("l2", "l1") else "max"
         assumed = self.assumed(a)
         if isinstance(assumed, Dirichlet):

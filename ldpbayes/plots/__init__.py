@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from ldpbayes.plots.base import save_figure as save_figure
     from ldpbayes.plots.base import to_pdf as to_pdf
     from ldpbayes.plots.base import to_svg as to_svg
-    from ldpbayes.plots.crosschecking import plot_crosscheck as plot_crosscheck
     from ldpbayes.plots.forest import plot_forest as plot_forest
     from ldpbayes.plots.groups import plot_groups as plot_groups
     from ldpbayes.plots.predictive import plot_expected as plot_expected
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from ldpbayes.regression.figures import plot_coefficients as plot_coefficients
     from ldpbayes.regression.figures import plot_predictions as plot_predictions
     from ldpbayes.robust.figures import plot_contamination as plot_contamination
+    from ldpbayes.robust.figures import plot_crosscheck as plot_crosscheck
     from ldpbayes.robust.figures import plot_sensitivity as plot_sensitivity
     from ldpbayes.surveys.figures import plot_missing as plot_missing
 
@@ -34,7 +34,7 @@ _HOMES = {
     "plot_association": "association.figures",
     "plot_coefficients": "regression.figures",
     "plot_contamination": "robust.figures",
-    "plot_crosscheck": "plots.crosschecking",
+    "plot_crosscheck": "robust.figures",
     "plot_expected": "plots.predictive",
     "plot_forest": "plots.forest",
     "plot_groups": "plots.groups",

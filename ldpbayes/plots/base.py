@@ -68,7 +68,6 @@ def _style_of(value, name):
 #: What the arguments of figures must be, by name.
 _RULES = {
     "result": _result,
-    "check": one_of("ldpbayes.fitness.crosschecking", "CrossCheck", "what crosscheck returned"),
     "figure": one_of("matplotlib.figure", "Figure", "a figure of matplotlib"),
     "predicted": one_of("xarray", "Dataset", "what predictions returned"),
     "collection": one_of("ldpbayes.collections", "Collection", "a Collection"),

@@ -8,6 +8,7 @@ from ldpbayes.collections import Collection, Summarized
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.priors.base import AbstractPrior
 from ldpbayes.priors.compliance import Compliance, Denial
+from ldpbayes.priors.device import WithDevice
 from ldpbayes.priors.dirichlet import Dirichlet
 from ldpbayes.priors.floor import Floor
 from ldpbayes.priors.hierarchical import Hierarchical
@@ -50,6 +51,8 @@ def prior_for(prior, collection) -> AbstractPrior:
     """
     checks.instance(collection, "collection", (Collection, Summarized), "a Collection")
     owners, size = collection.owners, collection.n_categories
+    if collection.device_law is not None:
+        return WithDevice.of(prior, collection, prior_for)
     if isinstance(prior, str) and prior.startswith(SHARE):
         prior = Tree.of_share(collection, prior.removeprefix(SHARE))
     if not owners:

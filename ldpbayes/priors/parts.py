@@ -2,10 +2,12 @@
 
 import abc
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ldpbayes.inference.bending import ScaledEffects
 from ldpbayes.priors.base import AbstractPrior, unused
 
 
@@ -39,6 +41,11 @@ class AbstractParts(AbstractPrior):
     @property
     def has_atom(self) -> bool:
         return any(prior.has_atom for prior in self.parts)
+
+    @cached_property
+    def varying(self) -> list[ScaledEffects]:  # type: ignore[override]  # cached
+        starts = np.cumsum([0, *(prior.n_unknowns for prior in self.parts)]).tolist()
+        return [batch.moved(start) for prior, start in zip(self.parts, starts, strict=False) for batch in prior.varying]
 
     def _each(self, z: np.ndarray) -> list[tuple[AbstractPrior, np.ndarray]]:
         """Return (prior, its unknowns) of each part."""
@@ -78,3 +85,23 @@ class AbstractParts(AbstractPrior):
         """Return (prior, its unknowns) of each part, of parts that are made of parts themselves each of theirs."""
         pairs = [prior._leaves(own) if isinstance(prior, AbstractParts) else [(prior, own)] for prior, own in self._each(z)]
         return [pair for some in pairs for pair in some]
+
+
+def log_density_of_shares(prior: AbstractPrior, p: np.ndarray) -> np.ndarray | None:
+    """Return the log-density of P in softmax coordinates, up to a constant, of a Dirichlet prior or one of such parts.
+
+    To the power γ it is that of γ times the concentrations. None of any other prior.
+
+    Parameters
+    ----------
+    prior : AbstractPrior
+    p : (…, a) array
+        Draws of P.
+    """
+    alpha = prior.concentrations()
+    if alpha is not None:
+        return np.log(np.maximum(p, 1e-300)) @ alpha
+    if not isinstance(prior, AbstractParts):
+        return None
+    logs = [log_density_of_shares(part, x) for part, x in zip(prior.parts, prior.parted(p), strict=True)]
+    return None if any(log is None for log in logs) else sum(logs)  # type: ignore[arg-type, return-value]  # arrays

@@ -12,8 +12,9 @@ from scipy.sparse import csr_array
 
 from ldpbayes import checks
 from ldpbayes.arrays import times
-from ldpbayes.errors import ArgumentError
+from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.priors.base import AbstractSoftmax, ExponentialLaw, Law, Linear, NormalLaw, ScaleLaw, Term
+from ldpbayes.priors.links import LINKS, Link, ShareLaw
 
 #: Standard deviation of a slope: of the log odds between two categories, for one sd of the column.
 SCALE = 2.5
@@ -172,6 +173,9 @@ class Regression(AbstractSoftmax):
         How much each cell weighs in means and standard deviations of the columns.
     reference : int
         Category that coefficients are log odds against.
+    link : {"logit", "probit", "cloglog", "cauchit"}
+        How the share of the other of two categories follows from what the columns move. Scales of priors are log odds with
+        every link: those of columns where both shares are ½, that of the intercept at any share.
 
     References
     ----------
@@ -187,8 +191,12 @@ class Regression(AbstractSoftmax):
     reference: int = 0
     categories: tuple[str, ...] = ()
     monotone: tuple[Monotone, ...] = ()
+    link: str = "logit"
 
     def __post_init__(self):
+        checks.choice(self.link, "link", ("logit", *LINKS))
+        if self.link != "logit" and self.n_categories != 2:
+            raise ArgumentError(f"link must be logit for more than two categories, got {self.link!r}.")
         rule = "a finite matrix with a row per cell and a column per term"
         design = checks.reals(self.design, "design", rule, ndim=2)
         if not design.size:
@@ -214,6 +222,42 @@ class Regression(AbstractSoftmax):
         object.__setattr__(self, "effects", tuple(self.effects))
         _ = self.scales
 
+    # ---- the link ------------------------------------------------------------------------------------------------------
+    @property
+    def linked(self) -> Link | None:
+        """The link, None of log odds."""
+        return LINKS.get(self.link)
+
+    @property
+    def unit(self) -> float:
+        """What a coefficient counts for a unit of log odds, where both shares are ½."""
+        return 1.0 if self.linked is None else self.linked.unit
+
+    @cached_property
+    def event(self) -> np.ndarray:
+        """1 for the category whose share is F(η), −1 for the reference."""
+        return np.where(np.arange(2) == self.reference, -1.0, 1.0)
+
+    def to_odds(self, eta: np.ndarray) -> np.ndarray:
+        """Return the logits of P, (…, cells, a), of what the columns add up to."""
+        return eta if self.linked is None else 0.5 * self.linked.log_odds(eta @ self.event)[..., None] * self.event
+
+    def pulled_slopes(self, values: Mapping[str, np.ndarray], slope: np.ndarray, cell: Any = slice(None)) -> np.ndarray:
+        """Return the gradient in X B, (n, a − 1), of a function of the logits of cells with the gradient slope, (n, a)."""
+        if self.linked is not None:
+            steep = self.linked.slope(self._sums(values, np)[cell] @ self.event)
+            slope = 0.5 * (steep * (slope @ self.event))[..., None] * self.event
+        return slope @ self.basis
+
+    def slopes_of(self, z: np.ndarray) -> Any:
+        """Return the derivatives of what the unknowns of the columns stand for at z, (n_unknowns,); 1 without a link."""
+        return self.blocks()[""][0].slope(z[self.spans[""]])
+
+    def pymc(self, name: str) -> Any:
+        if self.linked is not None:
+            raise InfeasibleError(f"A regression with the link {self.link} has no PyMC variable; the logit has one.")
+        return super().pymc(name)
+
     # ---- the columns ---------------------------------------------------------------------------------------------------
     @cached_property
     def intercept(self) -> int | None:
@@ -223,7 +267,12 @@ class Regression(AbstractSoftmax):
 
     @cached_property
     def scales(self) -> np.ndarray:
-        """Prior sd of the log odds between two categories, for one sd of each column, shape (terms,)."""
+        """Prior sd of what one sd of each column moves, shape (terms,): without a link the log odds of two categories."""
+        return self.odds_scales * self.unit
+
+    @cached_property
+    def odds_scales(self) -> np.ndarray:
+        """The same in log odds, where both shares are ½."""
         k = self.design.shape[1]
         if self.scale is None:
             scales = np.full(k, SCALE)
@@ -281,7 +330,12 @@ class Regression(AbstractSoftmax):
 
     def blocks(self) -> Mapping[str, tuple[Law, tuple[int, ...]]]:
         free = self.n_categories - 1
-        blocks: dict[str, tuple[Law, tuple[int, ...]]] = {"": (NormalLaw(), (self.design.shape[1], free))}
+        law: Law = NormalLaw()
+        if self.linked is not None and self.intercept is not None:
+            way = float(self.basis[:, 0] @ self.event) / math.sqrt(2)
+            own = self.odds_scales[self.intercept]
+            law = ShareLaw(self.linked, self.intercept, way * own, way * own * self.unit)
+        blocks: dict[str, tuple[Law, tuple[int, ...]]] = {"": (law, (self.design.shape[1], free))}
         for i, rise in enumerate(self.monotone):
             blocks[f"change_{i}"] = NormalLaw(), (1, free)
             blocks[f"steps_{i}"] = ExponentialLaw(), (len(rise.levels) - 1,)  # over their sum they are Dirichlet(1)
@@ -306,6 +360,10 @@ class Regression(AbstractSoftmax):
         return self.matrix.T
 
     def eta(self, values: Mapping[str, Any], xp: Any) -> Any:
+        return self.to_odds(self._sums(values, xp))
+
+    def _sums(self, values: Mapping[str, Any], xp: Any) -> Any:
+        """Return what the columns add up to, (…, cells, a)."""
         rises = [self._rise(values, i, xp) for i in range(len(self.monotone))]
         effects = [self._effects(values, i, xp) for i in range(len(self.effects))]
         stacked = xp.concatenate([values[""], *rises, *effects], axis=-2)
@@ -325,7 +383,7 @@ class Regression(AbstractSoftmax):
         return xp.matmul(rise.root * (rise.scale / math.sqrt(2)), along)
 
     def pulled(self, values: Mapping[str, np.ndarray], slope: np.ndarray) -> dict[str, np.ndarray]:
-        inner = slope @ self.basis
+        inner = self.pulled_slopes(values, slope)
         ends = np.cumsum([self.design.shape[1], *(len(part.levels) for part in self.levelled)])[:-1]
         first, *of_levels = np.split(self._transposed @ inner, ends)
         slopes, more = {"": first}, iter(of_levels)
@@ -374,6 +432,8 @@ class Regression(AbstractSoftmax):
 
     @cached_property
     def linear(self) -> Linear | None:  # type: ignore[override]  # cached
+        if self.linked is not None:
+            return None
         units = [rise.scale for rise in self.monotone] + [1.0] * len(self.effects)
         sizes = [len(part.levels) for part in self.levelled]
         unit = np.append(np.ones(self.design.shape[1]), np.repeat(units, sizes) / math.sqrt(2))
@@ -387,7 +447,10 @@ class Regression(AbstractSoftmax):
 
     def describe(self) -> str:
         intercept, slopes = self.intercept, np.delete(self.scales, [] if self.intercept is None else self.intercept)
-        texts = [] if intercept is None else [f"intercept N(0, {self.scales[intercept]:.3g}²)"]
+        texts = [] if self.linked is None else [f"{self.linked.title} link"]
+        if intercept is not None:
+            what = "intercept" if self.linked is None else "log odds at average covariates"
+            texts.append(f"{what} N(0, {self.odds_scales[intercept]:.3g}²)")
         if slopes.size:
             same = np.ptp(slopes) == 0
             sizes = f"{slopes[0]:.3g}" if same else f"{slopes.min():.3g}² to {slopes.max():.3g}"
@@ -403,7 +466,7 @@ class Regression(AbstractSoftmax):
 
     # ---- what readers ask for ------------------------------------------------------------------------------------------
     def coefficients(self, z: np.ndarray) -> np.ndarray:
-        """Return B on the columns as they are, log odds against the reference category, shape (k, terms, a).
+        """Return B on the columns as they are, against the reference category, shape (k, terms, a): log odds, or of a link.
 
         Parameters
         ----------
@@ -412,7 +475,10 @@ class Regression(AbstractSoftmax):
         return self.transform @ self.values(np.asarray(z, dtype=float))[""] @ self.odds
 
     def coefficient_sd(self) -> np.ndarray:
-        """Return the prior sd of the coefficients, shape (terms, a); zero for the reference category."""
+        """Return the prior sd of the coefficients, shape (terms, a); zero for the reference category.
+
+        With a link that of the intercept is one where both shares are ½.
+        """
         return np.sqrt((self.transform**2).sum(axis=1)[:, None] * (self.odds**2).sum(axis=0))
 
     def coords(self) -> dict[str, Sequence]:
@@ -431,15 +497,21 @@ class Regression(AbstractSoftmax):
         values = self.values(np.asarray(z, dtype=float))
         variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
         variables["coefficients"] = ("term", "category"), self.transform @ values[""] @ self.odds
+        variables |= self.of_groups(values)
+        for i, rise in enumerate(self.monotone):
+            steps, change = values[f"steps_{i}"], values[f"change_{i}"][..., 0, :] * (rise.scale / math.sqrt(2))
+            variables[f"{rise.name}_change"] = ("category",), change @ self.odds
+            variables[f"{rise.name}_steps"] = (f"{rise.name}_step",), steps / steps.sum(axis=-1, keepdims=True)
+            variables[rise.name] = (f"{rise.name}_level", "category"), self._rise(values, i) @ self.odds
+        return variables
+
+    def of_groups(self, values: Mapping[str, np.ndarray]) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+        """Return the sd between groups and the effects of levels, of what unknowns stand for."""
+        variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
         effects = [self._effects(values, i) @ self.odds / effect.unit for i, effect in enumerate(self.effects)]
         for i, effect in enumerate(self.effects):
             beside = [(j, other.centre) for j, other in enumerate(self.effects) if other.intercept == i]
             of_levels = effects[i] - sum(centre * effects[j] for j, centre in beside)
             variables[f"{effect.name}_sigma"] = ((), values[f"sd_{i}"][..., 0] / effect.unit)
             variables[effect.name] = ((f"{effect.name}_level", "category"), of_levels)
-        for i, rise in enumerate(self.monotone):
-            steps, change = values[f"steps_{i}"], values[f"change_{i}"][..., 0, :] * (rise.scale / math.sqrt(2))
-            variables[f"{rise.name}_change"] = ("category",), change @ self.odds
-            variables[f"{rise.name}_steps"] = (f"{rise.name}_step",), steps / steps.sum(axis=-1, keepdims=True)
-            variables[rise.name] = (f"{rise.name}_level", "category"), self._rise(values, i) @ self.odds
         return variables

@@ -50,6 +50,7 @@ if TYPE_CHECKING:  # so that editors and type checkers know the names that load 
     from ldpbayes.association.sampled_attribute import SampledAttribute as SampledAttribute
     from ldpbayes.protocols.subset import SubsetSelection as SubsetSelection
     from ldpbayes.protocols.unary import UnaryEncoding as UnaryEncoding
+    from ldpbayes.protocols.uncertain import Uncertain as Uncertain
     # isort: on
 
 #: Modules of this package, and the names of each that are public here.
@@ -71,6 +72,7 @@ _MODULES = {
     "restricted": "RestrictedResponse",
     "subset": "SubsetSelection",
     "unary": "UnaryEncoding",
+    "uncertain": "Uncertain",
 }
 _HOMES = {name: f"protocols.{module}" for module, names in _MODULES.items() for name in names.split()}
 _HOMES |= {name: f"protocols.{name}" for name in ("combine", "designs")}

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from ldpbayes import checks, entropy
 from ldpbayes.arrays import log_choose
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
+from ldpbayes.presenting import plain
 from ldpbayes.protocols.constants import MAX_CHANNEL_ENTRIES, MAX_DRAWN_USERS
 from ldpbayes.protocols.crafting import AbstractCrafting, ListedCrafting
 from ldpbayes.protocols.decoding import AbstractDecoder, MatrixDecoder, SupportDecoder, needed_decoder
@@ -121,6 +122,30 @@ class Binomials:
     hit: np.ndarray
     other: np.ndarray
     n: int | np.ndarray
+
+
+class Rated(NamedTuple):
+    """Reports as functions of two rates, c off^ones (1 − off)^(bits − ones) o^hits ((1 − on)/(1 − off))^(sizes − hits).
+
+    o = on/off.
+
+    Attributes
+    ----------
+    hits, sizes : (m, a) int arrays
+        How many of the bits that a category sets are ones of the report, and how many it sets.
+    ones : (m,) int array
+        Ones of each report.
+    bits : int
+        Bits of a report.
+    log_constant : float
+        log c of one report.
+    """
+
+    hits: np.ndarray
+    sizes: np.ndarray
+    ones: np.ndarray
+    bits: int
+    log_constant: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -449,6 +474,32 @@ class AbstractProtocol(abc.ABC):
         """Return the chances that a report supports two categories, where all pairs have the same; else None."""
         return None
 
+    def rated(self, reports: np.ndarray) -> "Rated | None":
+        """Return reports as functions of two rates; None where the protocol is not described by them.
+
+        The rates are P(a bit is one | the value sets it) and P(a bit is one | it does not), or of hashed values the chances
+        of the value's own bucket and of any other one.
+        """
+        return None
+
+    def at_rates(self, on: float, off: float) -> "AbstractProtocol":
+        """Return this protocol with other rates; see ``rated``."""
+        raise InfeasibleError(f"{self.design} is not described by two rates.")
+
+    @property
+    def owners(self) -> tuple[int | None, ...]:
+        """The category that each of the last ones belongs to, None of people who ignore the device; empty elsewhere."""
+        return ()
+
+    @property
+    def wrapper(self) -> str:
+        """The kind of wrapper whose categories the last ones are, as ``collections.wrappers`` names it; empty elsewhere."""
+        return ""
+
+    def device_law(self) -> Any:
+        """Return the law of the channel's probabilities where they are not known exactly, a DeviceLaw; else None."""
+        return None
+
     def repeats(self) -> Any:
         """Return this protocol where a report is everything that one user sent; else None. See ``ldpbayes.repeated``."""
         return None
@@ -549,6 +600,12 @@ class AbstractProtocol(abc.ABC):
         needed = [f.name for f in known if f.default is f.default_factory is dataclasses.MISSING]
         check_parameters(cls.name, parameters, [f.name for f in known], needed)
         return cls(len(categories), **parameters)
+
+
+@plain.register(AbstractProtocol)
+def _stated(protocol: AbstractProtocol) -> dict[str, Any]:
+    """Return a protocol as ``make_protocol`` takes it."""
+    return {"name": protocol.design, "parameters": plain(protocol.parameters())}
 
 
 class AbstractListed(AbstractProtocol):

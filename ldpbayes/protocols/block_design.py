@@ -21,7 +21,9 @@ ORDERS = tuple(q for q in range(2, projective.MAX_ORDER + 1) if projective.prime
 
 @dataclass(frozen=True)
 class BlockDesign(AbstractListed):
-    """Projective geometry response: the report is a hyperplane, e^ε times as likely where it holds the value.
+    """Many categories at middle ε: short reports with nearly the error of subset selection (projective geometry response).
+
+    The report is a hyperplane, e^ε times as likely where it holds the value.
 
     The N = (q^t − 1)/(q − 1) points of a geometry over the field of q elements stand for values, and its N hyperplanes are
     the reports. Q[y, x] = (1 + β[x ∈ S_y]) / (N + βk), β = e^ε − 1, where every hyperplane has k = (q^(t−1) − 1)/(q − 1)

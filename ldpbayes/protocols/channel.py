@@ -11,11 +11,12 @@ import numpy as np
 
 from ldpbayes import checks, entropy
 from ldpbayes.arrays import groups_of
-from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.likelihoods import DenseRows
 from ldpbayes.protocols.base import (
     AbstractListed,
     Binomials,
+    check_entries,
     check_parameters,
     largest_ratio,
     log_above,
@@ -25,6 +26,7 @@ from ldpbayes.protocols.formats import Labels
 from ldpbayes.protocols.labels import Places, check_factors, check_order
 from ldpbayes.protocols.laws import ListLaw
 from ldpbayes.protocols.registry import DESIGNS, make_factor
+from ldpbayes.protocols.uncertain import DeviceLaw, laws_in
 
 #: Channels with at most so many reports and categories are said in words.
 MAX_SAID = 4
@@ -110,7 +112,7 @@ class AbstractMatrix(AbstractListed):
 
 @dataclass(frozen=True, eq=False)
 class Channel(AbstractMatrix):
-    """An explicit channel Q[report, category], given as a matrix; every survey design is one.
+    """Any device whose probabilities are known: a matrix Q[report, category]; every survey design is one.
 
     Parameters
     ----------
@@ -122,6 +124,17 @@ class Channel(AbstractMatrix):
         Name of the constructor in a collection file, "channel" for a plain matrix.
     settings : dict
         The constructor's parameters, as a collection file states them.
+    counts : (b, a) array, optional
+        Of a validation study: counts[y, x] reports y of people who are known to be x. The columns are then not known
+        exactly: column x ~ Dirichlet(counts[:, x] + 1). ``matrix`` may be left out; a zero in it says that the report never
+        comes, and it becomes the mean of the law.
+    law : DeviceLaw, optional
+        Of a design with an ``Uncertain`` parameter; its constructor makes it.
+
+    Raises
+    ------
+    ArgumentError
+        On a matrix, answers or counts that break these rules.
 
     Notes
     -----
@@ -129,13 +142,18 @@ class Channel(AbstractMatrix):
     the plain inverse when Q is square. It needs rank a.
     """
 
-    matrix: np.ndarray
+    matrix: np.ndarray | None = None
     answers: tuple[str, ...] | None = None
     design: str = "channel"
     settings: dict = field(default_factory=dict)
+    counts: np.ndarray | None = None
+    law: DeviceLaw | None = field(default=None, repr=False)
     name: ClassVar[str] = "channel"
+    file_parameters: ClassVar[str | None] = "matrix, answers, validated = counts (reports, categories)"
 
     def __post_init__(self):
+        if self.counts is not None:
+            self._set_law()
         rule = "rectangular and numeric: one row a report, one column a category"
         matrix = checks.reals(self.matrix, "matrix", rule, ndim=None, finite=False)
         if matrix.ndim != 2 or matrix.shape[1] < 2 or matrix.shape[0] < 1:
@@ -156,9 +174,46 @@ class Channel(AbstractMatrix):
         object.__setattr__(self, "matrix", matrix)
         object.__setattr__(self, "answers", answers)
 
+    def _set_law(self):
+        """Make the law of the columns from the counts of a validation study, and the matrix its mean."""
+        counts = checks.reals(self.counts, "counts", "numbers, one row a report, one column a category", ndim=None)
+        if counts.ndim != 2 or counts.shape[1] < 2 or (counts < 0).any():
+            raise ArgumentError(f"counts must be (reports, categories) and not negative, got {shown(self.counts)}.")
+        stated = counts.shape if self.matrix is None else np.shape(self.matrix)
+        if stated != counts.shape:
+            raise ArgumentError(f"counts must have the shape of matrix, {stated}, got {counts.shape}.")
+        possible = np.ones(counts.shape, bool) if self.matrix is None else np.asarray(self.matrix, dtype=float) > 0
+        if (counts[~possible] > 0).any() or not possible.any(axis=0).all():
+            raise ArgumentError("counts must be 0 where matrix is, and every category must have a report.")
+        check_entries(counts.shape[0], counts.size)
+        law = DeviceLaw.of_counts(counts, possible)
+        counts.setflags(write=False)
+        object.__setattr__(self, "counts", counts)
+        object.__setattr__(self, "law", law)
+        object.__setattr__(self, "matrix", law.mean)
+
     def __eq__(self, other):
         same = isinstance(other, Channel) and self.answers == other.answers and self.design == other.design
-        return same and np.array_equal(self.matrix, other.matrix)
+        return same and np.array_equal(self.matrix, other.matrix) and self.law == other.law
+
+    def rows(self, reports, counts):
+        self.require_known()
+        return super().rows(reports, counts)
+
+    def require_known(self) -> None:
+        """Raise an InfeasibleError where the probabilities are not known exactly."""
+        if self.law is not None:
+            raise InfeasibleError(
+                f"The probabilities of {self.design} are not known exactly. Such a device goes with fit, check, regress and "
+                "plan; for anything else state it as known, by known()."
+            )
+
+    def known(self) -> "Channel":
+        """Return this channel with its probabilities known, at the means of their laws."""
+        return Channel(self.matrix, self.answers)
+
+    def device_law(self):
+        return self.law
 
     def __hash__(self):
         return hash((self.matrix.tobytes(), self.answers, self.design))
@@ -182,19 +237,25 @@ class Channel(AbstractMatrix):
 
     @cached_property
     def _matrix_decoder(self):
+        self.require_known()
         return MatrixDecoder(self.matrix, ListLaw(self).tally)
 
     def device(self, categories):
-        """Return for each report, of few, who gives it: the last of two says it all."""
+        """Return who gives each report, where reports are few: the last of two says it all."""
         b, a = self.matrix.shape
         if b > MAX_SAID or a > MAX_SAID or (b == a and np.array_equal(self.matrix, np.eye(a))):
             return ""
         said = []
         for row in range(1 if b == 2 else 0, b):
             order = [x for x in np.argsort(-self.matrix[row], kind="stable") if self.matrix[row, x] > 0]
-            who = [f"{_share(self.matrix[row, x])} in {categories[x]!r}" for x in order]
-            named = " and ".join([*([", ".join(who[:-1])] if who[:-1] else []), who[-1]]) if who else "nobody"
-            said.append(f"Report {self.answers[row]!r} is what {named} say.")
+            about = "" if self.law is None else "about "
+            who = [f"{about}{_share(self.matrix[row, x])} in {categories[x]!r}" for x in order]
+            named = " and ".join([*([", ".join(who[:-1])] if who[:-1] else []), who[-1]]) if who else ""
+            said.append(
+                f"{named[0].upper()}{named[1:]} say {self.answers[row]!r}."
+                if named
+                else f"Nobody says {self.answers[row]!r}."
+            )
         return " ".join(said)
 
     @property
@@ -232,6 +293,8 @@ class Channel(AbstractMatrix):
         The support of x are the reports y with Q[y, x] above the mean of their row. Two categories, forced response, GRR
         and block designs have supports that all other values hit with one probability.
         """
+        if self.law is not None:
+            return None
         supports = self.matrix > self.matrix.mean(axis=1, keepdims=True)
         chances = supports.T.astype(float) @ self.matrix
         hit = np.diag(chances).copy()
@@ -247,14 +310,20 @@ class Channel(AbstractMatrix):
 
     def parameters(self):
         if self.design != "channel":
-            return dict(self.settings)
-        return {"matrix": self.matrix.tolist(), "answers": list(self.answers)}
+            return dict(self.settings) | {name: law.setting() for name, law in laws_in(self.settings).items()}
+        answers = {"answers": list(self.answers)}
+        if self.counts is None:
+            return {"matrix": self.matrix.tolist()} | answers
+        whole = self.counts if (self.counts % 1).any() else self.counts.astype(np.int64)
+        impossible = {} if self.matrix.all() else {"matrix": self.matrix.tolist()}
+        return impossible | {"validated": whole.tolist()} | answers
 
     @classmethod
     def from_parameters(cls, categories, parameters):
-        check_parameters(cls.name, parameters, ("matrix", "answers"), ("matrix",))
-        channel = cls(parameters["matrix"], parameters.get("answers"))
-        if channel.n_categories != len(categories):
+        validated = parameters.get("validated")
+        check_parameters(cls.name, parameters, ("matrix", "answers", "validated"), () if validated else ("matrix",))
+        channel = cls(parameters.get("matrix"), parameters.get("answers"), counts=validated)
+        if categories is not None and channel.n_categories != len(categories):
             raise ArgumentError(f"matrix must have one column per category ({len(categories)}), got {channel.n_categories}.")
         return channel
 

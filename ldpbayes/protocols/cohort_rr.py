@@ -183,7 +183,9 @@ class AbstractCohorts(AbstractMapped):
 
 @dataclass(frozen=True)
 class CohortRR(AbstractCohorts):
-    """O-RR(k, C): the report is (cohort, value), the cohort uniform and value = GRR_k(map_cohort(x)).
+    """Words of an open vocabulary: GRR of their hash values, in cohorts (O-RR).
+
+    The report is (cohort, value), the cohort uniform and value = GRR_k(map_cohort(x)).
 
     Q[(c, y), x] = (1 + β[map_c(x) = y]) / (C (k + β)), β = e^ε − 1.
 

@@ -19,9 +19,10 @@ def as_channel(protocol):
     Raises
     ------
     InfeasibleError
-        Where the protocol has too many possible reports.
+        Where the protocol has too many possible reports, or its probabilities are not known exactly.
     """
     if isinstance(protocol, Channel):
+        protocol.require_known()
         return protocol
     _check_sizes([protocol])
     matrix = protocol.channel()
@@ -31,7 +32,9 @@ def as_channel(protocol):
 
 
 def compose(outer, inner):
-    """Composition: the report goes through a second channel, which gives the matrix product R Q.
+    """Two devices one after the other: the report of the first is what the second is told.
+
+    The channel is the matrix product R Q.
 
     Q is the inner channel, R the outer one, whose categories are the inner one's reports, in order. LDP(R∘Q) ≤ LDP(Q), and
     ≤ LDP(R); ``epsilon`` of the result is the exact level of the product.
@@ -64,7 +67,9 @@ def compose(outer, inner):
 
 
 def product(factors, separator=","):
-    """Product: several reports on one value, drawn independently, with Q[(y₁, …, y_k), x] = Π_j Q^j[y_j, x].
+    """Several reports on one value, each by a device of its own.
+
+    They are drawn independently: Q[(y₁, …, y_k), x] = Π_j Q^j[y_j, x].
 
     Columns are Kronecker products of the factors' columns (Khatri–Rao); the last report varies fastest. Budgets add up at
     most: LDP ≤ Σ_j LDP(Q^j), with equality where the same pair of values is the worst of every factor.
@@ -90,7 +95,9 @@ def product(factors, separator=","):
 
 
 def mixture(weights, factors, separator=":"):
-    """Mixture: one of several channels is drawn by public weights and named in the report, with rows w_j Q^j.
+    """One of several devices, drawn by public weights and named in the report.
+
+    Its rows are w_j Q^j.
 
     LDP is the largest of the factors with a weight above zero. Users whose channel is known are better held as several
     channels of one Collection, which has the same posterior.
@@ -118,7 +125,7 @@ def mixture(weights, factors, separator=":"):
 
 
 def kronecker(factors, separator=","):
-    """Kronecker product: the joint channel of several attributes, each answered through its own channel.
+    """Several attributes of a person, each through a channel of its own, as one channel of the joint table.
 
     Q = Q¹ ⊗ … ⊗ Qᵏ on the product alphabet; the last attribute varies fastest, and answers are joined by the separator.
     ε is the sum of the attributes' ε.

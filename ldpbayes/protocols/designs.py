@@ -2,6 +2,8 @@
 
 Carriers have the sensitive attribute; with two categories they are the second, after the others. Every constructor takes
 ``answers``, the labels under which files state the answers, in the order of the channel's rows; by default the design's own.
+A probability that is not known exactly is an ``Uncertain``: its Beta law, such as that after trials of the device. GRR with
+such a probability of the truth is ``forced_response`` with equal ``forced``.
 """
 
 import math
@@ -19,6 +21,7 @@ from ldpbayes.protocols.channel import YES_NO, Channel, check_answers
 from ldpbayes.protocols.formats import parse_labels
 from ldpbayes.protocols.labels import Places
 from ldpbayes.protocols.registry import DESIGNS
+from ldpbayes.protocols.uncertain import DeviceLaw, Uncertain, laws_in
 
 #: More cards tell carriers from others ever more surely, and nobody draws as many.
 MAX_CARDS = 100
@@ -29,7 +32,9 @@ GROUPS = ("control", "treatment", "direct", "both")
 
 
 def direct(n_categories=2, answers=None) -> Channel:
-    """Direct questioning: Q = I, no privacy.
+    """A question that is answered openly, without privacy, beside a device or as a benchmark.
+
+    Q = I, no privacy.
 
     Parameters
     ----------
@@ -42,7 +47,9 @@ def direct(n_categories=2, answers=None) -> Channel:
 
 
 def warner(p, answers=None) -> Channel:
-    """Warner (1965): with probability p the statement is the sensitive one, else its negation.
+    """A survey that states the sensitive attribute or its negation, by chance (Warner 1965).
+
+    With probability p the statement is the sensitive one, else its negation.
 
     P(yes | carrier) = p, P(yes | other) = 1 − p; p = e^ε/(e^ε + 1) is GRR with two categories.
 
@@ -54,11 +61,13 @@ def warner(p, answers=None) -> Channel:
         By default "no", "yes".
     """
     p = _informative(p, "p")
-    return _design("warner", [[p, 1 - p], [1 - p, p]], {"p": p}, answers)
+    return _design("warner", lambda p: [[p, 1 - p], [1 - p, p]], {"p": p}, answers)
 
 
 def forced_response(truth, forced, answers=None) -> Channel:
-    """Forced response: the truth with a fixed probability, else answer y with probability forced_y/Σ forced.
+    """A survey with a die: the truth by chance, otherwise a forced answer.
+
+    The truth with a fixed probability, else answer y with probability forced_y/Σ forced.
 
     Q = truth·I + u 1ᵀ with u = (1 − truth) forced/Σforced. Two categories: Boruch (1971), Fox & Tracy (1986);
     several: Eriksson (1973), where categories that are never forced have u = 0.
@@ -71,19 +80,23 @@ def forced_response(truth, forced, answers=None) -> Channel:
         Relative frequencies of the forced answers, one per category.
     answers : sequence of str, optional
     """
-    truth = checks.probability(truth, "truth", open_low=True)
+    truth, law = _probability(truth, "truth", open_low=True), Uncertain.stated(forced, "forced", None)
     rule = "a list of numbers, one per category"
-    weights = np.array([checks.real(weight, "forced", rule) for weight in checks.entries(forced, "forced", rule)])
+    stated = forced if law is None else law.concentrations
+    weights = np.array([checks.real(weight, "forced", rule) for weight in checks.entries(stated, "forced", rule)])
     if weights.size < 2 or not (0 <= weights).all() or not 0 < math.fsum(weights / len(weights)) < 1e300:
         raise ArgumentError("forced must be non-negative with a positive sum, one entry per category.")
     check_entries(weights.size, weights.size)
-    u = (1 - truth) * weights / weights.sum()
-    matrix = truth * np.eye(weights.size) + u[:, None]
-    return _design("forced_response", matrix, {"truth": truth, "forced": weights.tolist()}, answers)
+
+    def channel(truth, forced):
+        return truth * np.eye(weights.size) + ((1 - truth) * np.asarray(forced) / np.sum(forced))[:, None]
+
+    settings = {"truth": truth, "forced": weights.tolist() if law is None else law}
+    return _design("forced_response", channel, settings, answers)
 
 
 def unrelated_question(p, innocuous, answers=None) -> Channel:
-    """Unrelated question (Horvitz 1967; Greenberg 1969): the sensitive question or an innocuous one, by chance.
+    """A survey that asks the sensitive question or a harmless one, by chance (Horvitz 1967; Greenberg 1969).
 
     P(yes | carrier) = p + (1 − p)·innocuous, P(yes | other) = (1 − p)·innocuous.
 
@@ -96,15 +109,17 @@ def unrelated_question(p, innocuous, answers=None) -> Channel:
     answers : sequence of str, optional
         By default "no", "yes".
     """
-    p = checks.probability(p, "p", open_low=True)
-    innocuous = checks.probability(innocuous, "innocuous")
-    yes_other = (1 - p) * innocuous
-    matrix = [[1 - yes_other, 1 - p - yes_other], [yes_other, p + yes_other]]
-    return _design("unrelated_question", matrix, {"p": p, "innocuous": innocuous}, answers)
+    p, innocuous = _probability(p, "p", open_low=True), _probability(innocuous, "innocuous")
+
+    def channel(p, innocuous):
+        yes_other = (1 - p) * innocuous
+        return [[1 - yes_other, 1 - p - yes_other], [yes_other, p + yes_other]]
+
+    return _design("unrelated_question", channel, {"p": p, "innocuous": innocuous}, answers)
 
 
 def crosswise(p, answers=None) -> Channel:
-    """Crosswise model (Yu, Tian, Tang 2008): "are your answers to both questions the same?".
+    """A survey without a sensitive answer: "are your answers to both questions the same?" (Yu, Tian, Tang 2008).
 
     The innocuous question is answered yes with known probability p: P(same | carrier) = p, P(same | other) = 1 − p.
 
@@ -116,11 +131,11 @@ def crosswise(p, answers=None) -> Channel:
         By default "different", "same".
     """
     p = _informative(p, "p")
-    return _design("crosswise", [[p, 1 - p], [1 - p, p]], {"p": p}, answers, ("different", "same"))
+    return _design("crosswise", lambda p: [[p, 1 - p], [1 - p, p]], {"p": p}, answers, ("different", "same"))
 
 
 def triangular(p, answers=None) -> Channel:
-    """Triangular model (Yu, Tian, Tang 2008): "none of the two apply" against "at least one does".
+    """A survey with a safe answer: "none of the two apply" against "at least one does" (Yu, Tian, Tang 2008).
 
     P(at least one | carrier) = 1, P(at least one | other) = p, p the innocuous yes-probability.
 
@@ -131,12 +146,14 @@ def triangular(p, answers=None) -> Channel:
     answers : sequence of str, optional
         By default "neither", "at least one".
     """
-    p = checks.probability(p, "p", open_high=True)
-    return _design("triangular", [[1 - p, 0], [p, 1]], {"p": p}, answers, ("neither", "at least one"))
+    p = _probability(p, "p", open_high=True)
+    return _design("triangular", lambda p: [[1 - p, 0], [p, 1]], {"p": p}, answers, ("neither", "at least one"))
 
 
 def kuk(p_carrier, p_other, cards=1, answers=None) -> Channel:
-    """Kuk (1990): carriers draw cards from one deck, others from a second deck, and report how many were red.
+    """A survey with two decks of cards: how many of the drawn cards are red (Kuk 1990).
+
+    Carriers draw cards from one deck, others from a second deck, and report how many were red.
 
     Cards are drawn with replacement: P(r red | carrier) = C(k, r) p_carrier^r (1 − p_carrier)^{k−r}, likewise for others.
 
@@ -156,17 +173,32 @@ def kuk(p_carrier, p_other, cards=1, answers=None) -> Channel:
            [0.32, 0.32],
            [0.04, 0.64]])
     """
-    p_carrier, p_other = checks.probability(p_carrier, "p_carrier"), checks.probability(p_other, "p_other")
-    if p_carrier == p_other:
+    p_carrier, p_other = _probability(p_carrier, "p_carrier"), _probability(p_other, "p_other")
+    uncertain = laws_in({"p_carrier": p_carrier, "p_other": p_other})
+    if p_carrier == p_other and not uncertain:
         raise ArgumentError(f"p_carrier must be different from p_other, got {p_carrier!r} for both.")
     cards = checks.integer(cards, "cards", 1, MAX_CARDS)
-    matrix = [[math.comb(cards, r) * p**r * (1 - p) ** (cards - r) for p in (p_other, p_carrier)] for r in range(cards + 1)]
-    settings = {"p_carrier": p_carrier, "p_other": p_other} | ({"cards": cards} if cards > 1 else {})
-    return _design("kuk", matrix, settings, answers, ("black", "red") if cards == 1 else tuple(map(str, range(cards + 1))))
+    if uncertain and cards > 1:
+        raise ArgumentError(f"cards must be 1 where a share of red cards is uncertain, got {cards}.")
+
+    def channel(p_carrier, p_other):
+        pair, r = np.array([p_other, p_carrier]), np.arange(cards + 1)[:, None]
+        return np.array([[math.comb(cards, k)] for k in range(cards + 1)]) * pair**r * (1 - pair) ** (cards - r)
+
+    settings = {"p_carrier": p_carrier, "p_other": p_other}
+    return _design(
+        "kuk",
+        channel,
+        settings | ({"cards": cards} if cards > 1 else {}),
+        answers,
+        ("black", "red") if cards == 1 else tuple(map(str, range(cards + 1))),
+    )
 
 
 def christofides(weights, answers=None) -> Channel:
-    """Christofides (2003): a card with a number j from 1..L (probability weights_j); carriers report L + 1 − j, others j.
+    """A survey with numbered cards: carriers turn their number round (Christofides 2003).
+
+    A card has a number j from 1..L with probability weights_j; carriers report L + 1 − j, others j.
 
     Parameters
     ----------
@@ -175,20 +207,23 @@ def christofides(weights, answers=None) -> Channel:
     answers : sequence of str, optional
         By default "1" to "L".
     """
-    w = checks.distribution(weights, "weights")
-    if np.allclose(w, w[::-1], rtol=0, atol=1e-12):
+    law = Uncertain.stated(weights, "weights", None)
+    w = checks.distribution(weights, "weights") if law is None else law.mean
+    if law is None and np.allclose(w, w[::-1], rtol=0, atol=1e-12):
         raise ArgumentError("weights must not be symmetric; answers to symmetric cards carry no information.")
     return _design(
         "christofides",
-        np.stack([w, w[::-1]], axis=1),
-        {"weights": list(map(float, weights))},
+        lambda weights: np.stack([w := checks.distribution(weights, "weights"), w[::-1]], axis=1),
+        {"weights": list(map(float, weights)) if law is None else law},
         answers,
         tuple(str(j) for j in range(1, w.size + 1)),
     )
 
 
 def stochastic_lie_detector(p, answers=None) -> Channel:
-    """Stochastic lie detector (Moshagen, Musch, Erdfelder 2012) for one group; three latent categories.
+    """A survey in which some carriers lie, and their share is estimated (Moshagen, Musch, Erdfelder 2012), for one group.
+
+    Three latent categories.
 
     Categories are honest carriers (always yes), lying carriers (always no) and non-carriers, who answer the statement
     with probability p (no) and its negation with probability 1 − p (yes). Two groups with different p identify all
@@ -202,12 +237,14 @@ def stochastic_lie_detector(p, answers=None) -> Channel:
     answers : sequence of str, optional
         By default "no", "yes".
     """
-    p = checks.probability(p, "p")
-    return _design("stochastic_lie_detector", [[0, 1, p], [1, 0, 1 - p]], {"p": p}, answers)
+    p = _probability(p, "p")
+    return _design("stochastic_lie_detector", lambda p: [[0, 1, p], [1, 0, 1 - p]], {"p": p}, answers)
 
 
 def cheater_detection(p, answers=None) -> Channel:
-    """Cheater detection (Clark and Desharnais 1998) for one group; three latent categories.
+    """A survey that estimates how many say no whatever the device says (Clark and Desharnais 1998), for one group.
+
+    Three latent categories.
 
     A die orders yes with probability p and the truth otherwise. Categories are honest carriers (always yes), honest
     non-carriers (yes with probability p) and cheaters, who always say no. Two groups with different p
@@ -221,12 +258,12 @@ def cheater_detection(p, answers=None) -> Channel:
     answers : sequence of str, optional
         By default "no", "yes".
     """
-    p = checks.probability(p, "p", open_high=True)
-    return _design("cheater_detection", [[0, 1 - p, 1], [1, p, 0]], {"p": p}, answers)
+    p = _probability(p, "p", open_high=True)
+    return _design("cheater_detection", lambda p: [[0, 1 - p, 1], [1, p, 0]], {"p": p}, answers)
 
 
 def item_count(items, group, ceiling=0.0, floor=0.0, answers=None, on=None) -> Channel:
-    """Item count technique, the list experiment, for one group: how many items of a list apply, not which.
+    """A survey by lists: how many items apply, not which (the list experiment), for one group.
 
     Categories are the trait joined with the number c of innocuous items that apply, "no/0" … "no/J", "yes/0" … "yes/J".
     The control group reports c, the treatment group c + 1 with the trait and c without; the group asked directly reports
@@ -427,9 +464,24 @@ class ListExperiment:
         return self.channels[group]
 
 
-def _design(name, matrix, settings, answers, default=None):
-    """Return the Channel, with its answers among the settings where they are not the design's own."""
-    matrix = np.array(matrix, dtype=float)
+#: Parameters of designs that are shares of several events, which add up to one.
+VECTORS = ("forced", "weights")
+
+
+def _design(name, channel, settings, answers, default=None):
+    """Return the Channel, with its answers among the settings where they are not the design's own.
+
+    Parameters
+    ----------
+    channel : array or callable
+        The matrix, or what makes it of the probabilities among the settings, linear in each that may be uncertain.
+    """
+    laws = laws_in(settings)
+    stated = (
+        {key: value for key, value in settings.items() if key not in laws and key != "cards"} if callable(channel) else {}
+    )
+    law = DeviceLaw.of_design(lambda **at: channel(**stated, **at), laws, VECTORS) if laws else None
+    matrix = law.mean if law else np.array(channel(**stated) if callable(channel) else channel, dtype=float)
     if default is None:
         default = YES_NO if len(matrix) == 2 else tuple(map(str, range(len(matrix))))
     answers = tuple(default) if answers is None else check_answers(answers)
@@ -439,11 +491,17 @@ def _design(name, matrix, settings, answers, default=None):
             f"answers must be in the order of the rows of {name} ({listed(default)}), got {listed(answers)}: this would "
             "swap what the reports stand for."
         )
-    return Channel(matrix, answers, name, settings | ({"answers": list(answers)} if answers != tuple(default) else {}))
+    settings = settings | ({"answers": list(answers)} if answers != tuple(default) else {})
+    return Channel(matrix, answers, name, settings, law=law)
+
+
+def _probability(value, name, **ends):
+    """Return a probability, or the law of one that is not known exactly."""
+    return Uncertain.stated(value, name) or checks.probability(value, name, **ends)
 
 
 def _informative(p, name):
-    p = checks.probability(p, name)
+    p = _probability(p, name)
     if p == 0.5:
         raise ArgumentError(f"{name} must be different from 0.5, where answers carry no information.")
     return p

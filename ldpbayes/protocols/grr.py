@@ -17,7 +17,9 @@ from ldpbayes.protocols.formats import Labels
 
 @dataclass(frozen=True)
 class GRR(AbstractListed):
-    """k-ary randomized response: Q[y, x] = (1 + β[x = y]) / (a + β), β = e^ε − 1.
+    """Few categories, or ε above the logarithm of their number: the label, or by chance another (k-ary randomized response).
+
+    Q[y, x] = (1 + β[x = y]) / (a + β), β = e^ε − 1.
 
     The true value is reported with probability e^ε/(e^ε + a − 1), each other value with probability 1/(e^ε + a − 1).
 

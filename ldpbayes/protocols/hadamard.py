@@ -15,7 +15,9 @@ from ldpbayes.protocols.constants import FEW_USERS, ONE_WORD, TOP, USERS_IN_CACH
 
 @dataclass(frozen=True)
 class HadamardResponse(AbstractListed):
-    """Hadamard response: Q[y, x] = (2/K)(1 + β[x ∈ S_y]) / (1 + e^ε), S_y = {x : H_K[x + 1, y] = +1}.
+    """Many categories and short reports: the index of a row of a Hadamard matrix.
+
+    Q[y, x] = (2/K)(1 + β[x ∈ S_y]) / (1 + e^ε), S_y = {x : H_K[x + 1, y] = +1}.
 
     K is the least power of two above a, H_K[i, y] = (−1)^{popcount(i & y)}, β = e^ε − 1.
 

@@ -113,7 +113,9 @@ def _plain(report):
 
 @dataclass(frozen=True)
 class Noncompliance(AbstractProtocol):
-    """Another protocol with respondents who ignore it: P(report) = (1 − γ) Q p + γ q = [Q, q] p′, p′ = ((1 − γ) p, γ).
+    """Another protocol, which some respondents ignore.
+
+    P(report) = (1 − γ) Q p + γ q = [Q, q] p′, p′ = ((1 − γ) p, γ).
 
     One more category for each law q. A respondent of the first a categories follows the wrapped protocol; one of the others
     sends a report of the law for every true value.
@@ -188,6 +190,10 @@ class Noncompliance(AbstractProtocol):
     def owners(self):
         """The category that each of the last ones belongs to; None for people who ignore the device."""
         return self.of or (None,) * len(self.laws)
+
+    @property
+    def wrapper(self):
+        return "denying" if self.of else "ignoring"
 
     @property
     def epsilon(self):

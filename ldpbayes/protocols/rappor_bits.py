@@ -18,7 +18,9 @@ from ldpbayes.protocols.rappor import Rappor
 
 @dataclass(frozen=True)
 class RapporBits(AbstractProtocol):
-    """One uniformly chosen bit of a RAPPOR report: (cohort, bit, value), the form in which bit counts are kept.
+    """Bit counts of RAPPOR: one uniformly chosen bit of each report.
+
+    The report is (cohort, bit, value), the form in which bit counts are stored.
 
     Q[(c, b, y), x] = Bernoulli(y; q* if b ∈ B_c(x) else p*) / (C k).
 

@@ -248,7 +248,7 @@ def make_protocol(
         name = known_name(name)
     name, parameters = resolve(name, parameters)
     if categories is None and name in (*DESIGNS, "channel"):
-        return _design(DESIGNS.get(name) or PROTOCOLS[name], parameters)
+        return _design(DESIGNS[name], parameters) if name in DESIGNS else PROTOCOLS[name].from_parameters(None, parameters)
     if categories is None:
         categories = parameters.pop("n_categories", None)
         if categories is None and name in COMBINATORS:
@@ -294,7 +294,7 @@ def _described(name: str, maker: Any) -> Description:
     parameters = tuple(
         Parameter(p.name) if p.default is p.empty else Parameter(p.name, False, p.default)
         for p in inspect.signature(maker).parameters.values()
-        if p.name not in ("n_categories", "answers", "design", "settings")
+        if p.name not in ("n_categories", "answers", "design", "settings", "counts", "law")
     )
     stated = None if inspect.isfunction(maker) else maker.file_parameters
     text = (inspect.getdoc(maker) or "").replace("`", "")
@@ -348,7 +348,7 @@ def make_factor(table, n_categories, where):
     if name in DESIGNS:
         return _design(DESIGNS[name], settings)
     if name == "channel":
-        return _design(PROTOCOLS[name], settings)
+        return PROTOCOLS[name].from_parameters(None, settings)
     stated = settings.pop("n_categories", None)
     if stated is not None and n_categories is not None and stated != n_categories:
         raise ArgumentError(f"n_categories of {where} must be {n_categories}, got {shown(stated)}.")

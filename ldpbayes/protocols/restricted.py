@@ -17,7 +17,7 @@ from ldpbayes.protocols.formats import Labels
 
 @dataclass(frozen=True)
 class RestrictedResponse(AbstractMatrix):
-    """Randomly restricted randomized response: GRR over a subset S and one symbol for all other categories.
+    """A second wave: GRR over the categories that matter, and one symbol for all others.
 
     The symbol, and each category of S, is kept with probability e^ε₁/(e^ε₁ + k), k the size of S, else exchanged for one
     of the others. What comes out as the symbol is reported as a category outside S: of those, a value that lies there

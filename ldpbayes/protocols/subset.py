@@ -21,7 +21,9 @@ from ldpbayes.protocols.formats import Sets
 
 @dataclass(frozen=True)
 class SubsetSelection(AbstractProtocol):
-    """Subset selection SS(w): Q[Z, x] = a (1 + β[x ∈ Z]) / ((w e^ε + a − w) C(a, w)) over the sets Z of w categories.
+    """Many categories with the least error: a set of them that holds the true one more often than chance (subset selection).
+
+    Q[Z, x] = a (1 + β[x ∈ Z]) / ((w e^ε + a − w) C(a, w)) over the sets Z of w categories.
 
     The report holds the true value with probability g = w e^ε/(w e^ε + a − w) and is filled up uniformly. w = 1 is GRR.
 

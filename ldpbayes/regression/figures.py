@@ -9,6 +9,7 @@ import xarray as xr
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.plots.base import LABEL, WIDTH, Canvas, asked, checked, forest, plain
 from ldpbayes.plots.groups import in_words, spaced
+from ldpbayes.priors.links import scale_of
 from ldpbayes.regression.maximum import Maximum
 from ldpbayes.result.facts import facts_of
 
@@ -45,7 +46,9 @@ def plot_coefficients(result: Any, *, intercept: Any = False, ax: Any = None, **
     canvas = _forest(ax, style, labels, categories, order, [part.values[shown] for part in (mean, lower, upper)])
     (axes,) = canvas.axes
     axes.axvline(0, color="0.5", lw=0.8, zorder=0)
-    axes.set_xlabel(plain(f"log odds against {reference}, {level} interval"), fontsize=LABEL)
+    axes.set_xlabel(
+        plain(f"{scale_of(facts_of(result).get('link', 'logit'))} against {reference}, {level} interval"), fontsize=LABEL
+    )
     more = f" (the first {len(shown)} of {len(places)} terms)" if len(shown) < len(places) else ""
     return canvas.finish(title, most=3, width=50, legend=len(categories) > 1, more=more)
 

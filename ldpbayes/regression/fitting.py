@@ -1,6 +1,6 @@
 """regress: from a formula and a data frame to the posterior of the coefficients, or their maximum-likelihood estimates."""
 
-import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
@@ -8,29 +8,37 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.collections import Cells
-from ldpbayes.collections.data import NO_USERS, mechanisms
+from ldpbayes.collections.data import mechanisms
+from ldpbayes.collections.devices import with_outcomes
+from ldpbayes.collections.survey import NO_USERS
 from ldpbayes.compiling import OneThread
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError, listed, shown, warn
 from ldpbayes.estimators.linearized import scores_of
 from ldpbayes.inference import effects
 from ldpbayes.inference.handover import hand_over, in_order
+from ldpbayes.inference.newton import find_mode
 from ldpbayes.inference.scaling import Scaled
 from ldpbayes.inference.structure import roots
 from ldpbayes.inference.verdict import ACCEPTED, LIMITS, refused
 from ldpbayes.inference.weighted import Weighting, weighted
 from ldpbayes.methods.outcome import Outcome
 from ldpbayes.methods.watch import Watch
+from ldpbayes.presenting import recorded
+from ldpbayes.priors.links import LINKS, logits_of, scale_of
 from ldpbayes.priors.regression import BETWEEN, INTERCEPT, SCALE, Effects, Monotone, Regression, moments_of, walk_root
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.designs import ListExperiment
-from ldpbayes.regression import denying, lists, maximum, predictor_maximum, predictor_target
+from ldpbayes.regression import denying, devices, lists, maximum, predictor_maximum, predictor_target
+from ldpbayes.regression.beside import Beside
+from ldpbayes.regression.constants import ROUNDING
 from ldpbayes.regression.design import MAX_COLUMNS, Design, arrays
 from ldpbayes.regression.formula import Formula
+from ldpbayes.regression.marginal import maximize_marginal
 from ldpbayes.regression.predictor import OutcomeRecords, Predicted
-from ldpbayes.regression.reports import Asked, RowReports, read_reports, reports_of_cells
+from ldpbayes.regression.reports import Asked, RowReports, cells_of, read_reports, reports_of_cells
 from ldpbayes.regression.table import clean, to_pandas
 from ldpbayes.regression.target import WEIGHTING, RegressionTarget
+from ldpbayes.regression.totals import KnownTotals
 from ldpbayes.result.facts import facts_of, state
 from ldpbayes.road.request import Request
 
@@ -42,12 +50,10 @@ METHODS = ("auto", "weighted", "hmc", "nuts", "mle")
 MAX_UNKNOWNS = 400
 #: Draws of which the expected frequencies are averaged.
 AVERAGED = 200
-#: Cells × categories × draws above which the fit is announced as slow, with a remedy, and seconds of each.
-SLOW, EACH = 4e9, 2.5e-9
+#: Seconds of each cell × category × draw, of fits that are announced as slow with a remedy where they take ten.
+EACH = 2.5e-9
 #: A factor of so many levels as plain columns, with fewer reports a level than this, is announced as slow, with a remedy.
 MANY_LEVELS, WEAK_LEVEL = 40, 500
-#: A second maximum of the likelihood is mentioned where it is lower by less than this many nats.
-NEXT = 2.0
 #: The prior decides on a coefficient where twice its weight moves the mean or an end by more than so many log odds for one
 #: sd of the column.
 FLOOR_ODDS = 0.3
@@ -74,6 +80,8 @@ class Settings(TypedDict, total=False):
     deniers: str | Mapping[str, Any] | None
     family: str | None
     private: str | None
+    link: str
+    totals: Mapping[str, float | tuple[float, float]] | None
 
 
 Protocols = AbstractProtocol | Mapping[Any, AbstractProtocol] | ListExperiment | None
@@ -102,6 +110,7 @@ def regress(
 ) -> "Result | maximum.Maximum": ...
 
 
+@recorded
 def regress(
     data: Any,
     formula: str,
@@ -126,6 +135,8 @@ def regress(
     deniers: str | Mapping[str, Any] | None = None,
     family: str | None = None,
     private: str | None = None,
+    link: str = "logit",
+    totals: Mapping[str, float | tuple[float, float]] | None = None,
 ) -> "Result | maximum.Maximum":
     """Regress a private answer on covariates: multinomial logit, seen through any protocol.
 
@@ -140,9 +151,10 @@ def regress(
     formula : str
         ``"answer ~ age + C(sex) + (1 | county)"``: the left side names the private answer, the right side its terms, in the
         notation of R; ``(1 | g)`` are effects of groups that are pooled in part, ``(1 | g/h)`` nested ones, ``rw(x)`` is a
-        random walk over ordered levels and ``mo(x)`` a monotone effect. Names are columns of the data. The only functions
-        beside these are abs, binary, bs, C, ceil, center, cos, exp, expm1, floor, I, log, log10, log1p, log2, poly, round,
-        S, scale, sin, sqrt, standardize and T, so that a formula from elsewhere can do no harm.
+        random walk over ordered levels, ``mo(x)`` a monotone effect, ``s(x)`` a penalised curve, and ``sex*mo(x)`` one that
+        differs by sex. Names are columns of the data. The only functions beside these are abs, binary, bs, C, ceil, center,
+        cos, exp, expm1, factor, floor, I, log, log10, log1p, log2, poly, round, S, scale, sin, sqrt, standardize and T, so
+        that a formula from elsewhere can do no harm.
     protocol : AbstractProtocol, mapping of value to AbstractProtocol, or ListExperiment
         How the reports were made; with ``design``, the protocol of each value of that column. Of a list experiment the
         answer is the trait, and the values are 0 or control, 1 or treatment, and direct.
@@ -172,12 +184,22 @@ def regress(
     deniers : str or mapping, optional
         The formula of the share δ who deny, such as "age": logit δ is linear in its terms, "1" is one number. A mapping also
         has ``of``, ``say`` and ``channel``, as ``Collection.with_deniers`` takes them; channels of a table are the values of
-        ``design``. Cells whose respondents may deny have one δ unless a formula is given.
+        ``design``. Cells whose respondents may deny have one δ unless a formula is given. Of the stochastic lie detector
+        and of cheater detection the answer is the trait, and δ the share of its carriers who lie, or of all who cheat.
     family : {"normal", "bernoulli", "poisson"}, optional
         Where the formula is of an open outcome on the private answer, ``"y ~ age + private(answer)"``: the law of y, whose
         mean, log odds or log mean is linear in the terms. Both parts are fitted together.
     private : str, optional
         The formula of that private answer, such as ``"answer ~ age + female"``; by default it has the outcome's other terms.
+    link : {"logit", "probit", "cloglog", "cauchit"}
+        Of two categories: what is linear in the terms. The complementary log-log is that of the category which is not the
+        reference. Scales of ``prior`` are log odds with every link: of columns where both shares are ½, of the intercept
+        at any share.
+
+    totals : mapping of category to share, or to (share, sd), optional
+        Shares of categories among all people of the data, by their weights, that are known from elsewhere: data beside the
+        reports, normal with this sd. Without one a total is exact: its sd is then that of the share by the reports over the
+        root of the number of draws, and stated.
 
     Returns
     -------
@@ -215,6 +237,7 @@ def regress(
         exclude=(),
     )
     checks.choice(missing, "missing", ("refuse", "drop"))
+    checks.choice(link, "link", ("logit", *LINKS))
     if method == "mle" and prior is not None:
         raise ArgumentError("prior must be left out with method='mle', which has none.")
     parsed = Formula.parse(formula)
@@ -222,24 +245,38 @@ def regress(
     stated: dict[str, Any] = {"design": design, "count": count, "weights": weights, "strata": strata, "cluster": cluster}
     stated = {name: checks.column(value, name) for name, value in stated.items()}
     if predicted is not None:
-        predicted.refuse(stated)
+        predicted.refuse(stated | {"link": None if link == "logit" else link})
         parsed = predicted.private
     data, left_out = _with_reports(data)
+    data = data if cells_of(data) is None else with_outcomes(data)
     protocol, labels = lists.channels_of(protocol, categories, checks.columns(report, "report"))
-    data, of_denial, where = denying.asked(deniers, data, parsed.answer)
+    honesty = denying.Honesty.of(protocol, data, labels)
+    if honesty is not None:
+        if predicted is not None:
+            raise ArgumentError("protocol must be one whose categories are the answers, where these are a predictor.")
+        labels = labels if protocol is None else honesty.categories
+    data, of_denial, where = denying.asked(deniers, data, parsed.answer, honesty)
     outcome = () if predicted is None else predicted.columns
     columns, reports, beside, rows = _read(parsed, data, protocol, report, missing, stated, labels, of_denial, outcome)
     experiment = lists.traits_of(reports.pooled)
     if experiment is not None and of_denial is not None:
         raise ArgumentError("deniers must be left out of a list; ListExperiment takes them as shares, ceiling and floor.")
     if of_denial is not None:
-        reports = denying.apart(reports, where)
+        reports = denying.apart(reports, where) if honesty is None else honesty.apart(reports)
     reference = checks.column(reference, "reference")
     records, of_answer = None, prior
     if predicted is not None:
         answers = reports.pooled.answers if experiment is None else experiment.traits
         records, of_answer = predicted.of(rows, reports, answers, reference).under(prior, columns.terms)
-    model = Model.of(columns, reports, reference, of_answer, beside, experiment)
+    if reports.pooled.device_law is not None:
+        devices.refuse(
+            {"method='mle'": method == "mle", "a private predictor": predicted, "deniers": of_denial, "totals": totals}
+        )
+    model = Model.of(columns, reports, reference, of_answer, beside, experiment, link, honesty)
+    if totals is not None:
+        if records is not None:
+            raise ArgumentError("totals must be left out where a private answer is a predictor.")
+        model = replace(model, known=KnownTotals.of(totals, model.prior.categories))
     if records is not None:
         model = model.predicting(records)
     if left_out:
@@ -247,18 +284,13 @@ def regress(
     facts = {"dropped": reports.dropped} if reports.dropped else {}
     if method == "mle":
         with OneThread():
-            estimate = _maximum(model, request.ci_prob)
+            estimate = _maximum(model, request.ci_prob, draws * chains)
         estimate.attrs |= facts | {"mechanisms": mechanisms(model.channels()), "formula": model.text}
         return estimate
     reports.pooled.warn_if_unidentified()
     checks.draws_size(draws, chains, model.prior.n_unknowns)
     with OneThread():
         tree = _posterior(model, request, Watch(progressbar))
-    given = stated | {"report": report, "categories": labels, "prior": prior, "missing": missing, "deniers": deniers}
-    given |= {"family": family, "private": private, "formula": parsed.text if predicted is None else predicted.formula.text}
-    given |= {} if protocol is None else {"protocol": _protocols(reports.pooled)}
-    settings = json.loads(tree.attrs["settings"]) | {name: value for name, value in given.items() if value is not None}
-    tree.attrs["settings"] = json.dumps(settings, sort_keys=True, default=lambda value: np.asarray(value).tolist())
     state(tree, facts | ({"left_out": left_out} if left_out else {}))
     return tree
 
@@ -277,6 +309,7 @@ class Model:
     target : RegressionTarget
     records : OutcomeRecords, optional
         Of an outcome that hangs on the private answer.
+    known : KnownTotals, optional
     """
 
     design: Design
@@ -285,6 +318,7 @@ class Model:
     prior: Regression
     target: RegressionTarget
     records: OutcomeRecords | None = None
+    known: KnownTotals | None = None
 
     @classmethod
     def of(
@@ -295,6 +329,8 @@ class Model:
         prior: Any,
         beside: Design | None = None,
         experiment: ListExperiment | None = None,
+        link: str = "logit",
+        honesty: denying.Honesty | None = None,
     ) -> "Model":
         """Return the model of a design and its reports.
 
@@ -308,21 +344,33 @@ class Model:
             Of the share who deny.
         experiment : ListExperiment, optional
             Where the reports are those of a list, and the answer is its trait.
+        link : str
+        honesty : Honesty, optional
+            Where the categories of the design say who is honest, and the answer is the trait.
         """
         of_denial = np.ones((0, 0)) if beside is None else beside.columns.common[design.split(beside)]
         (first, cell), pooled, groups = design.cells, reports.pooled, design.columns.groups
-        columns, labels, more = design.columns.common[first], pooled.categories, {}
+        columns, labels = design.columns.common[first], pooled.categories
+        more: dict[str, Any] = {"link": link}
         kind: type[Regression] = Regression
         if experiment is not None:
             kind, labels = lists.Listed, experiment.traits
-            more = {"items": experiment.sizes, "other_design": columns, "other_terms": design.terms}
+            more |= {"items": experiment.sizes, "other_design": columns, "other_terms": design.terms}
+        elif honesty is not None and beside is not None:
+            kind, labels = denying.Denied, honesty.traits
+            more |= {"denied": honesty.denied, "one": True, "other_design": of_denial, "other_terms": beside.terms}
         elif beside is not None:
             kind, labels, places = denying.Denied, pooled.answers, tuple(x for x in pooled.owners if x is not None)
-            more = {"denied": places, "other_design": of_denial, "other_terms": beside.terms}
+            more |= {"denied": places, "other_design": of_denial, "other_terms": beside.terms}
+        elif pooled.device_law is not None:
+            kind, labels = devices.Tried, pooled.answers
+            more |= devices.Tried.settings(pooled.device_law, len(first))
         label = labels[0] if reference is None else reference
         if label not in labels:
             raise ArgumentError(f"reference must be one of the categories ({listed(labels)}), got {shown(label)}.")
-        scale, between = _scales(prior, design)
+        if link != "logit" and len(labels) != 2:
+            raise ArgumentError(f"link must be logit for {len(labels)} categories: {scale_of(link)} is of two.")
+        scale, between = _scales(prior, design, LINKS[link].unit if link in LINKS else 1.0)
         people = np.bincount(cell, reports.count, len(first))
         regression = kind(
             columns,
@@ -333,7 +381,7 @@ class Model:
             people,
             labels.index(label),
             labels,
-            tuple(_monotone(group, first, people, between[group.name]) for group in groups if group.kind == "mo"),
+            tuple(_monotone(group, first, people, between[group.name], columns) for group in groups if group.kind == "mo"),
             **more,
         )
         if (unknowns := regression.n_unknowns) > MAX_COLUMNS:
@@ -364,9 +412,16 @@ class Model:
         return self.design.text if self.records is None else self.records.asked.formula.text
 
     @property
+    def one_factor(self) -> np.ndarray | None:
+        """The group of each cell where all effects are those of one grouping factor, else None."""
+        groups, first = self.design.columns.groups, self.design.cells[0]
+        alike = all(group.kind == "group" and np.array_equal(group.index, groups[0].index) for group in groups)
+        return groups[0].index[first] if alike else None
+
+    @property
     def linearized(self) -> bool:
         """Whether the draws get the linearized covariance of the coefficients: of samples, without effects of groups."""
-        return self.reports.weighted and not self.design.columns.groups and self.target.kernel is not None
+        return self.reports.weighted and not (self.design.columns.groups or isinstance(self.prior, Beside) or self.known)
 
     # ---- what a result asks of its data ------------------------------------------------------------------------------
     #: Dimensions of P.
@@ -432,35 +487,36 @@ class Model:
         variables = {"distribution": (self.dims, sums / sums.sum(axis=1, keepdims=True))} | self.prior.variables(flat)
         return {name: (dims, x.reshape(*z.shape[:2], *x.shape[1:])) for name, (dims, x) in variables.items()}
 
+    def with_totals(self, z: np.ndarray, covariance: np.ndarray, draws: int) -> tuple["Model", str]:
+        """Return (the model with its known totals as data, what to say of them), from its mode without."""
+        assert self.known is not None
+        totals, said = self.known.bound(self.target, z, covariance, draws)
+        return replace(self, target=replace(self.target, totals=totals)), said
+
     def scaled(self, factor: float) -> "Model":
         """Return the model with the survey weights multiplied by a factor."""
         entries = self.reports.entries(self.cell, self.target.reports.n_cells, factor)
         return replace(self, target=replace(self.target, reports=entries))
 
 
-def _protocols(pooled):
-    """Return how the reports of each channel were made, as ``make_protocol`` takes it."""
-    wrapped = {tally.name: (tally.protocol, tally.protocol.noncompliance()) for tally in pooled.tallies}
-    devices = {name: whole if law is None else law.compliers for name, (whole, law) in wrapped.items()}
-    return {name: {"name": device.design, "parameters": device.parameters()} for name, device in devices.items()}
-
-
 def _with_reports(data):
     """Return (data, of cells those with their reports, the sentence about the cells that are left out)."""
-    if not isinstance(data, Cells) or data.keeps_reports:
+    cells = cells_of(data)
+    if cells is None or cells.keeps_reports:
         return data, ""
-    pairs = zip(data, data.labels, data.collections(), strict=True)
+    pairs = zip(cells, cells.labels, cells.collections(), strict=True)
     lost = {key: label for key, label, cell in pairs if not cell.keeps_reports}
     why = f"A regression needs the reports; of the cell {listed(lost.values())} only a summary was kept."
-    if len(lost) == len(data):
+    if len(lost) == len(cells):
         raise InfeasibleError(f"{why} Fit such cells with fit(cells, prior=Regression(…)).")
-    return data.take([key for key in data if key not in lost]), f"{len(lost)} of {len(data)} cells are left out. {why}"
+    return cells.take([key for key in cells if key not in lost]), f"{len(lost)} of {len(cells)} cells are left out. {why}"
 
 
 def _read(formula, frame, protocol, report, missing, columns, labels=None, of_denial=None, outcome=()):
     """Return (Design, RowReports, Design of δ or None, frame of the columns of an outcome)."""
     variables = tuple(dict.fromkeys((*formula.variables, *(of_denial.variables if of_denial else ()), *outcome)))
-    if isinstance(frame, Cells):
+    cells = cells_of(frame)
+    if cells is not None:
         given = {"protocol": protocol, "report": report, **columns, "categories": labels}
         extra = [name for name, value in given.items() if value is not None]
         if extra:
@@ -492,11 +548,12 @@ def _effects(groups, first, people, scales):
     """
     names = [group.name for group in groups]
     for group in groups:
-        if group.kind == "rw":
-            root = walk_root(group.places)
-            yield Effects(group.name, group.levels, group.matrix(first), scales[group.name], root=root)
-            continue
         value = group.value[first]
+        if group.kind != "group":  # over levels or a curve, for a unit of an indicator or one sd of a number
+            unit = 1.0 if np.isin(value, (-1, 0, 1)).all() else float(moments_of(value, people)[1])
+            root, matrix = walk_root(group.places), group.matrix(first) / unit
+            yield Effects(group.name, group.levels, matrix, scales[group.name], unit, root=root)
+            continue
         centre, unit = map(float, moments_of(value, people))
         if not np.ptp(value[people > 0]):  # an intercept, or a constant
             yield Effects(group.name, group.levels, group.matrix(first), scales[group.name])
@@ -511,61 +568,81 @@ def _effects(groups, first, people, scales):
         yield Effects(group.name, group.levels, matrix, scales[group.name], unit, centre, at)
 
 
-def _monotone(group, first, people, scale):
-    """Return a monotone effect, whose change has the prior of a column with equal steps: of two levels that of a factor."""
-    root, index = np.tri(len(group.levels), len(group.levels) - 1, -1), group.index[first]
-    root -= np.average(root[index], axis=0, weights=people)
-    unit = float(moments_of(root.mean(axis=1)[index], people)[1])
+def _monotone(group, first, people, scale, columns):
+    """Return a monotone effect, whose change has the prior of a column with equal steps: of two levels that of a factor.
+
+    Its mean over people is taken off where the common columns have what multiplies it, such as the intercept.
+    """
+    root, index, value = np.tri(len(group.levels), len(group.levels) - 1, -1), group.index[first], group.value[first]
+    rest = value - columns @ np.linalg.lstsq(columns, value)[0]
+    if not np.ptp(value) or np.abs(rest).max() <= ROUNDING * np.abs(value).max():
+        root -= np.average(root[index], axis=0, weights=people * value**2)
+    unit = float(moments_of(value * root.mean(axis=1)[index], people)[1])
     return Monotone(group.name, group.levels, group.matrix(first), root, scale / unit)
 
 
-def _scales(prior, design):
-    """Return (scales of the terms, scale of the effects of each factor and over ordered levels)."""
+def _scales(prior, design, unit):
+    """Return (scales of the terms, those of the effects of each factor and over ordered levels, in units of the link)."""
     scales = np.full(len(design.terms), SCALE)
     if "Intercept" in design.terms:
         scales[design.terms.index("Intercept")] = INTERCEPT
     between = {group.name: SCALE if group.kind == "mo" else BETWEEN for group in design.columns.groups}
     if prior is None:
-        return scales, between
+        return scales, {name: unit * scale for name, scale in between.items()}
     if not isinstance(prior, Mapping):
         scale = checks.positive(prior, "prior")
         between |= {group.name: scale for group in design.columns.groups if group.kind == "mo"}
-        return np.where(np.array(design.terms) == "Intercept", scales, scale), between
+        scales = np.where(np.array(design.terms) == "Intercept", scales, scale)
+        return scales, {name: unit * scale for name, scale in between.items()}
     for name, value in prior.items():
         value = checks.positive(value, f"prior of {name}")
-        short = [effect for effect in between if effect == name or effect.replace("1|", "") == name]
+        written = {effect: re.sub(r"\[[^]]*\]", "", effect).replace("1|", "") for effect in between}
+        short = [effect for effect, text in written.items() if name in (effect, text)]
         chosen = [k for k, term in enumerate(design.terms) if term == name or term.split("[")[0] == name]
         if not chosen and not short:
             raise ArgumentError(f"prior must name terms ({listed([*design.terms, *between])}), got {shown(name)}.")
         scales[chosen] = value
         between |= dict.fromkeys(short, value)
-    return scales, between
+    return scales, {name: unit * scale for name, scale in between.items()}
 
 
 # ---- maximum likelihood --------------------------------------------------------------------------------------------------
-def _maximum(model, ci_prob):
+def _maximum(model, ci_prob, draws):
     """Return the Maximum of a model."""
     prior, reports = model.prior, model.reports
     if model.records is not None:
         if model.design.columns.groups:
             raise InfeasibleError("Maximum likelihood beside an outcome is for common terms only; take the posterior.")
-        return predictor_maximum.estimate(replace(model.target, flat=True), model.n_reports, ci_prob, NEXT)
-    if model.target.kernel is None:
-        raise InfeasibleError(
-            "Maximum likelihood has no standard errors where nobody or all may deny, or have a trait; take the posterior."
-        )
-    if model.design.columns.groups:
-        name = model.design.columns.groups[0].name
-        raise InfeasibleError(f"Maximum likelihood is for common terms only; the effects ({name}) need the posterior.")
+        return predictor_maximum.estimate(replace(model.target, flat=True), model.n_reports, ci_prob, maximum.MAXIMA.near)
+    if isinstance(prior, Beside) and not isinstance(prior, denying.Denied):
+        raise InfeasibleError("Maximum likelihood is not for the trait of lists; take the posterior.")
+    if isinstance(prior, Beside) and (reports.weighted or prior.effects):
+        raise InfeasibleError("Maximum likelihood beside those who deny has no weights and no groups; take the posterior.")
     if reports.pooled.unidentified():
         raise InfeasibleError(reports.pooled.identifiability())
-    target = replace(model.target, flat=True)
-    z, covariance, next_lower = maximum.maximize(target)
-    weighted = reports.weighted
+    if prior.monotone:
+        raise InfeasibleError(f"Maximum likelihood has no effects of steps ({prior.monotone[0].name}); take the posterior.")
+    target, weighted, mixed, next_lower = replace(model.target, flat=True), reports.weighted, None, np.inf
+    if model.known is not None and (weighted or prior.effects):
+        raise InfeasibleError("Maximum likelihood with known totals has no weights and no effects of groups.")
+    if prior.effects:
+        if weighted:
+            name = prior.effects[0].name
+            raise InfeasibleError(f"Maximum likelihood with survey weights has common terms only, no effects ({name}).")
+        mixed = maximize_marginal(target, model.one_factor)
+        z, covariance, prior = mixed.theta, mixed.covariance, replace(prior, effects=())
+    else:
+        z, covariance, next_lower = maximum.maximize(target)
+    said = ""
+    if model.known is not None:
+        bound, said = replace(model, target=target).with_totals(z, covariance, draws)
+        z, values, vectors = find_mode(bound.target, z)
+        covariance = (vectors / values) @ vectors.T
     if weighted:
         scores = maximum.scores_of(target, z, model.cell, reports)
         effect, before = reports.design(scores), maximum.on_columns(prior, z, covariance)[1]
         covariance = covariance @ effect.variance @ covariance
+    free, inverse = len(covariance), covariance
     coefficients, errors, covariance = maximum.on_columns(prior, z, covariance)
     labels, terms = prior.categories, tuple(prior.terms)
     if weighted and (untold := [term for term, *pair in zip(terms, errors, before, strict=True) if _vanishes(*pair)]):
@@ -574,26 +651,31 @@ def _maximum(model, ci_prob):
             "few clusters that scores add up to 0 in each; use the posterior, which takes respondents as independent there."
         )
     coords = {"term": list(terms), "category": list(labels)}
-    value = target.value_and_gradient(z)[0] + target.reports.constant
+    value = (target.value_and_gradient(z)[0] if mixed is None else mixed.value) + target.reports.constant
     n = model.n_reports
     cells = f"{target.reports.n_cells:,} cell{'s' if target.reports.n_cells > 1 else ''}"
     sentence = f"Maximum likelihood of {n:,} reports in {cells}; standard errors from " + (
         "the variance of the weighted scores." if weighted else "the observed information."
     )
-    if next_lower < NEXT:
+    if said:
+        sentence += f" {said}"
+    if mixed is not None:
+        sentence += f" {mixed.sentence()}"
+    if next_lower < maximum.MAXIMA.near:
         sentence += f" The likelihood has another maximum, only {next_lower:.2g} nats lower; standard errors leave it out."
-    free, deviance = len(covariance), -2 * value
+    deviance = -2 * value
     attrs = {
         "question": "Regression by maximum likelihood",
         "formula": model.design.text,
         "terms": terms,
         "categories": labels,
         "reference": labels[prior.reference],
+        "link": prior.link,
         "log_likelihood": value,
         "deviance": deviance,
         "n_parameters": free,
-        "aic": np.nan if weighted else deviance + 2 * free,
-        "bic": np.nan if weighted else deviance + free * float(np.log(n)),
+        "aic": np.nan if weighted or said else deviance + 2 * free,
+        "bic": np.nan if weighted or said else deviance + free * float(np.log(n)),
         "n_reports": n,
         "outcome": sentence,
         "weighted": weighted,
@@ -602,6 +684,18 @@ def _maximum(model, ci_prob):
     data = {
         name: (("term", "category"), array) for name, array in (("coefficients", coefficients), ("standard_errors", errors))
     }
+    if isinstance(prior, denying.Denied):
+        denial, denial_errors = prior.at_means(z, inverse)
+        data |= {"denial": (("denied",), denial), "denial_errors": (("denied",), denial_errors)}
+        coords["denied"] = [labels[x] for x in prior.denied]
+    if mixed is not None:
+        effects = model.prior.effects
+        units = np.array([effect.unit for effect in effects])
+        spread = np.sqrt(np.diag(mixed.covariance)[prior.spans[""].stop :])
+        data |= {"group_sd": (("effects",), mixed.sds / units), "group_sd_errors": (("effects",), spread / units)}
+        data |= mixed.variables()
+        coords |= {"effects": [effect.name for effect in effects]}
+        coords |= {f"{effect.name}_level": list(effect.levels) for effect in effects}
     return maximum.Maximum(data | {"covariance": (("coefficient", "coefficient_bis"), covariance)}, coords, attrs)
 
 
@@ -615,7 +709,7 @@ def _posterior(model, request, watch):
     """Return the result of a model by the asked method, or by the first whose draws can be trusted."""
     facts, rng, method = {}, np.random.default_rng(request.random_seed), request.name
     size = model.target.reports.n_cells * model.prior.n_categories * request.draws * request.chains
-    if size > SLOW:
+    if size * EACH > 10:
         warn(
             f"{model.target.reports.n_cells:,} distinct rows of covariates make this fit slow (about {size * EACH:.0f} s of "
             "weights); covariates that are rounded or binned make fewer.",
@@ -623,7 +717,7 @@ def _posterior(model, request, watch):
         )
     _warn_of_levels(model)
     chains_alone = method in ("hmc", "nuts") or (method != "weighted" and model.prior.n_unknowns > MAX_UNKNOWNS)
-    if chains_alone and model.prior.disjoint() is not None and not model.reports.weighted:
+    if chains_alone and model.prior.disjoint() is not None and not (model.reports.weighted or model.known):
         # Chains look for their middle by groups; the Hessian of all of them together takes long.
         mode = (maximum.starting_point(model.target),)
     elif model.records is not None:
@@ -640,6 +734,10 @@ def _posterior(model, request, watch):
         )
         model = model.scaled(effect.respondents / (model.reports.count @ model.reports.weight))
         mode = maximum.climb(model.target, watch)
+    if model.known is not None:
+        covariance = (mode[2] / mode[1]) @ mode[2].T
+        model, facts["totals"] = model.with_totals(mode[0], covariance, request.draws * request.chains)
+        mode = find_mode(model.target, mode[0], watch)
     if method == "weighted" and model.prior.n_unknowns > MAX_UNKNOWNS:
         raise InfeasibleError(f"The method weighted takes at most {MAX_UNKNOWNS} unknowns, got {model.prior.n_unknowns}.")
     steps = {} if chains_alone else {"weighted": lambda: _about_the_mode(model, mode, request, rng, watch)}
@@ -648,7 +746,7 @@ def _posterior(model, request, watch):
     outcome = hand_over(in_order(steps), lambda sample: sample.verdict.problem)
     sample = outcome.answer
     facts |= sample.facts | {"reason": sample.facts["reason"] + outcome.before}
-    if model.reports.weighted:  # the evidence of a pseudo-likelihood is no probability
+    if model.reports.weighted or model.known:  # the evidence of a pseudo-likelihood is no probability
         facts = {name: value for name, value in facts.items() if not name.startswith("log_evidence")}
         if model.linearized:
             sample = _stretched(model, sample, _design_effect(model, mode[0]))
@@ -787,6 +885,7 @@ def _tree(model, sample, request, facts):
         "regression": model.design.describe(),
         "formula": model.text,
         "reference": prior.categories[prior.reference],
+        "link": prior.link,
         "weighted": int(reports.weighted),
     }
     summary = diagnostics.summarize(
@@ -832,9 +931,9 @@ def _patterns(model):
     centres = {effect.name: effect.centre for effect in model.prior.effects}
     columns |= model.prior.stated_columns()
     for group in design.columns.groups:
-        centre = {"centre": centres.get(group.name, 0.0)}
-        columns[f"index {group.name}"] = (("pattern_of_columns",), group.index[first], centre)
-        columns[f"value {group.name}"] = (("pattern_of_columns",), group.value[first])
+        for key, array in group.stored().items():
+            dims = ("pattern_of_columns", f"{group.name}_level")[: array.ndim]
+            columns[f"{key} {group.name}"] = (dims, array[first], {"centre": centres.get(group.name, 0.0)})
     return xr.Dataset(columns, {"term": list(model.prior.terms)})
 
 
@@ -896,7 +995,11 @@ def _scaled(prior, z, ci_prob):
     for batch in prior.varying:
         log_prior -= 0.5 * (np.exp(np.minimum(z[:, batch.place], 300.0)) / batch.scale) ** 2
     others = [x for x in range(prior.n_categories) if x != prior.reference]
-    values = (prior.coefficients(z)[:, :, others] * prior.spread[:, None]).reshape(len(z), -1)
+    coefficients = prior.coefficients(z)
+    if prior.linked is not None and prior.intercept is not None:  # by the log odds of its share: a link may stretch it far
+        logits = logits_of(coefficients[:, prior.intercept], prior.link, prior.reference)
+        coefficients[:, prior.intercept] = logits * prior.unit
+    values = (coefficients * (prior.spread[:, None] / prior.unit))[:, :, others].reshape(len(z), -1)
     names = [f"{term} ({prior.categories[x]})" if len(others) > 1 else term for term in prior.terms for x in others]
     if isinstance(prior, predictor_target.OutcomePrior):
         more, terms, log_density = prior.told(z)

@@ -1,5 +1,6 @@
 """Maximum likelihood of a regression: Newton's method, standard errors, and why there may be no maximum."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,19 +13,40 @@ from ldpbayes.inference.ends import normal_reach
 from ldpbayes.inference.newton import find_mode
 from ldpbayes.regression.target import RegressionTarget
 
-#: Columns whose part outside the span of the others is smaller than this share of them are linear combinations.
-DEPENDENT = 1e-8
-#: Beyond this log odds a share is 6e-6 or less …
-EXTREME = 12.0
-#: … and where a standardized log odds has a standard error above this as well, the likelihood has no maximum.
-UNBOUNDED = 100.0
-#: Targets with at most this many likelihood entries are climbed from a second starting point.
-SECOND_START = 10**6
-#: Where a standardized log odds has a standard error above the first of these, and the likelihood has no more entries than
-#: the second, maximum likelihood climbs from further points, at these distances.
-SHARP, MOST_CLIMBED, CLIMBS = 0.3, 10**5, (0.5, 0.5, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0)
-#: Maxima whose log-likelihoods differ by less are the same.
-SAME = 1e-4
+
+@dataclass(frozen=True)
+class Maxima:
+    """When a likelihood has no maximum, and where else one is looked for.
+
+    Attributes
+    ----------
+    extreme : float
+        Log odds. Derived: beyond 12 a share is 6e-6 or less, fewer than one person of most surveys.
+    unbounded : float
+        Standard error of a standardized log odds: above it, and beyond ``extreme``, there is no maximum. Chosen once.
+    sharp : float
+        Standard error of a standardized log odds below which a maximum counts as the only one. Chosen once.
+    climbs : tuple of float
+        Distances of further starting points, where it is larger. Chosen once.
+    most : int
+        Entries of the likelihood up to which there are these; up to ten times as many there is a second start. Chosen once.
+    same : float
+        Maxima whose log-likelihoods differ by fewer nats are the same: the estimates then differ by less than .015 standard
+        errors. Derived.
+    near : float
+        A second maximum is mentioned where it is lower by fewer nats. Derived: e² = 7 times less likely.
+    """
+
+    extreme: float = 12.0
+    unbounded: float = 100.0
+    sharp: float = 0.3
+    climbs: tuple[float, ...] = (0.5, 0.5, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0)
+    most: int = 10**5
+    same: float = 1e-4
+    near: float = 2.0
+
+
+MAXIMA = Maxima()
 
 
 class Maximum(Answer):
@@ -37,19 +59,26 @@ class Maximum(Answer):
         variance of the weighted scores.
     covariance : (terms · (a − 1), terms · (a − 1)) DataArray
         Of the coefficients of the other categories, the category running fastest.
+    denial, denial_errors : (denied,) DataArray
+        Where some deny: their share where its columns are at their means, with its standard error.
     formula : str
     terms, categories : tuple of str
     reference : str
         The category that the coefficients are log odds against.
+    link : str
+        What they change: "logit" is log odds.
     log_likelihood : float
         log P(reports), with the constants of the protocols.
     deviance : float
         −2 log-likelihood.
     n_parameters : int
-        Number of free coefficients.
+        Number of free coefficients, and of sds between groups.
+    group_sd, group_sd_errors : (effects,) DataArray
+        With effects of groups: their sd, with its standard error (0 where the sd is). The effects at their modes have the
+        names of the formula, such as ``1|county``, over their levels and the categories.
     aic, bic : float
-        The criteria of Akaike and of Schwarz, the latter with the number of reports; nan under weights, strata or clusters,
-        where there is no likelihood.
+        The criteria of Akaike and of Schwarz, the latter with the number of reports; nan beside known totals, and under
+        weights, strata or clusters, where there is no likelihood.
     n_reports : int
     outcome : str
     weighted : bool
@@ -70,11 +99,13 @@ class Maximum(Answer):
         """The log-likelihood and what follows from it, in one sentence."""
         if self.weighted:
             return f"Weighted log-pseudo-likelihood {self.log_likelihood:.4f}; it has no information criterion."
+        if np.isnan(self.aic):
+            return f"Log-likelihood of the reports {self.log_likelihood:.4f}; beside known totals it has no criterion."
         criteria = f"AIC {self.aic:.3f}, BIC {self.bic:.3f}"
         return f"Log-likelihood {self.log_likelihood:.4f}, deviance {self.deviance:.3f}, {criteria}."
 
     def summary(self, ci_prob: float | None = None) -> Any:
-        """Return estimate, standard_error, lower, upper, odds_ratio and its ends as a Dataset (term, category).
+        """Return mean, sd, lower, upper, and of log odds odds_ratio and its ends, as a Dataset (term, category).
 
         Parameters
         ----------
@@ -85,7 +116,8 @@ class Maximum(Answer):
         half = normal_reach(ci_prob) * self.standard_errors
         low, high = self.coefficients - half, self.coefficients + half
         data = {"mean": self.coefficients, "sd": self.standard_errors, "lower": low, "upper": high}
-        data |= {"odds_ratio": np.exp(self.coefficients), "odds_lower": np.exp(low), "odds_upper": np.exp(high)}
+        if self.link == "logit":
+            data |= {"odds_ratio": np.exp(self.coefficients), "odds_lower": np.exp(low), "odds_upper": np.exp(high)}
         return xr.Dataset(data, attrs={"ci_prob": ci_prob}).drop_sel(category=self.reference)
 
 
@@ -112,7 +144,7 @@ def dependent(columns: np.ndarray, sizes: np.ndarray, terms: tuple[str, ...]) ->
         rest = column - basis @ (basis.T @ column)
         rest -= basis @ (basis.T @ rest)
         norm = np.linalg.norm(rest)
-        if norm <= DEPENDENT * max(np.linalg.norm(column), 1e-300) or not norm:
+        if norm <= np.finfo(float).eps ** 0.5 * max(np.linalg.norm(column), 1e-300) or not norm:
             names.append(name)
         else:
             basis = np.column_stack([basis, rest / norm])
@@ -125,7 +157,7 @@ def starting_point(target: RegressionTarget) -> np.ndarray:
     if prior.intercept is not None:
         logits = np.log(target.reports.pooled() @ prior.collapse) @ prior.basis
         k, free = prior.intercept, logits.size
-        z[k * free : (k + 1) * free] = logits / prior.transform[k, k]
+        z[k * free : (k + 1) * free] = logits / prior.transform[k, k] * prior.unit
     return z
 
 
@@ -133,7 +165,7 @@ def climb(target: RegressionTarget, watch=None) -> tuple[np.ndarray, np.ndarray,
     """Return (mode, eigenvalues, eigenvectors of minus the Hessian), from the better of two starting points."""
     start = starting_point(target)
     mode = find_mode(target, start, watch)
-    if start.any() and target.reports.cell.size * target.reports.n_categories <= SECOND_START:
+    if start.any() and target.reports.cell.size * target.reports.n_categories <= 10 * MAXIMA.most:
         from_zero = find_mode(target, np.zeros_like(start))
         if target.value_and_gradient(from_zero[0])[0] > target.value_and_gradient(mode[0])[0] + 1e-6:
             mode = from_zero
@@ -153,26 +185,26 @@ def highest(target: RegressionTarget) -> tuple[np.ndarray, float]:
     """
     z, eigenvalues, _ = climb(target)
     size = target.reports.cell.size * target.reports.n_categories
-    if _unit(target) / np.sqrt(eigenvalues.min()) < SHARP or size > MOST_CLIMBED:
+    if _unit(target) / np.sqrt(eigenvalues.min()) < MAXIMA.sharp or size > MAXIMA.most:
         return z, np.inf
     rng, points = np.random.default_rng(0), [z]
-    for distance in CLIMBS:
+    for distance in MAXIMA.climbs:
         points.append(find_mode(target, distance * rng.standard_normal(z.size))[0])
     values = [target.value_and_gradient(point)[0] for point in points]
     best = int(np.argmax(values))
-    if values[best] < values[0] + SAME:
+    if values[best] < values[0] + MAXIMA.same:
         best = 0
     below = np.inf
     for point, value in zip(points, values, strict=True):
         logits = target.prior.logits_of(point)[target.reports.sizes > 0]
-        if SAME < values[best] - value < below and np.ptp(logits, axis=1).max() < EXTREME:
+        if MAXIMA.same < values[best] - value < below and np.ptp(logits, axis=1).max() < MAXIMA.extreme:
             below = values[best] - value
     return points[best], float(below)
 
 
 def _unit(target):
     """Return what an unknown counts for: log odds for one sd of a column."""
-    return float(np.median(target.prior.scales)) / np.sqrt(2)
+    return float(np.median(target.prior.odds_scales)) / np.sqrt(2)
 
 
 def maximize(target: RegressionTarget) -> tuple[np.ndarray, np.ndarray, float]:
@@ -216,15 +248,20 @@ def _refuse_infinite(target, z):
     # The unknowns are log odds in units of scale/√2 for one sd of a column.
     unit = _unit(target)
     logits = prior.logits_of(z)[target.reports.sizes > 0]
-    beyond = np.ptp(logits, axis=1).max() > EXTREME
-    if eigenvalues[0] > 0 and (unit / np.sqrt(eigenvalues[0]) < UNBOUNDED or not beyond):
+    beyond = np.ptp(logits, axis=1).max() > MAXIMA.extreme
+    if eigenvalues[0] > 0 and (unit / np.sqrt(eigenvalues[0]) < MAXIMA.unbounded or not beyond):
         return
     if not beyond and eigenvalues[0] <= 0:
         raise InfeasibleError(
             "The likelihood is flat in some direction: the reports do not determine all coefficients; use the posterior, "
             "where the prior decides."
         )
-    moved = (prior.transform @ vectors[:, 0].reshape(-1, prior.n_categories - 1)) * prior.spread[:, None]
+    flattest = vectors[prior.spans[""], 0]
+    if (flattest**2).sum() < 0.5:
+        raise InfeasibleError(
+            "The likelihood has no maximum: it still rises while the share who deny goes to 0 or 1; use the posterior."
+        )
+    moved = (prior.transform @ flattest.reshape(-1, prior.n_categories - 1)) * prior.spread[:, None]
     size = np.abs(moved).max(axis=1)
     named = [prior.terms[k] for k in np.argsort(-size) if size[k] > 0.3 * size.max()][:4]
     at_end = logits.min(axis=0) - logits.max(axis=1).min()
@@ -251,14 +288,14 @@ def scores_of(target: RegressionTarget, z: np.ndarray, cell: np.ndarray, reports
     prior = target.prior
     p = prior.to_simplex(z)
     joint = target.joint(z, cell, reports.code)
-    inner = (joint / joint.sum(axis=1, keepdims=True) - p[cell]) @ prior.basis
-    return (prior.columns[cell][:, :, None] * inner[:, None, :]).reshape(len(cell), -1)
+    inner = prior.pulled_slopes(prior.values(z), joint / joint.sum(axis=1, keepdims=True) - p[cell], cell)
+    return (prior.columns[cell][:, :, None] * inner[:, None, :]).reshape(len(cell), -1) * prior.slopes_of(z)
 
 
 def on_columns(prior: Any, z: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return (coefficients (terms, a), their standard errors, covariance of those of the other categories)."""
     others = [x for x in range(prior.n_categories) if x != prior.reference]
-    map_ = np.kron(prior.transform, prior.odds[:, others].T)
+    map_ = np.kron(prior.transform, prior.odds[:, others].T) * prior.slopes_of(z)
     mapped = map_ @ covariance[prior.spans[""], prior.spans[""]] @ map_.T
     errors = np.zeros((prior.design.shape[1], prior.n_categories))
     errors[:, others] = np.sqrt(np.diag(mapped)).reshape(-1, len(others))

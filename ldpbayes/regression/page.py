@@ -12,6 +12,7 @@ from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, figure_of, sta
 from ldpbayes.pages.prose import number_of
 from ldpbayes.pages.summary import shares, summary_of_fit
 from ldpbayes.pages.tables import TableRows, filled, interval_of, numbers_of, odds_spec, of_asked, percent, spec_of
+from ldpbayes.priors.links import scale_of
 from ldpbayes.regression.figures import term_in_words
 from ldpbayes.regression.maximum import Maximum
 from ldpbayes.regression.questions import odds_ratios, predictions
@@ -28,7 +29,7 @@ BESIDE = (
     ("How many other items apply, of all of a category", "items", ["category", "items_applying"]),
     ("Coefficients: log odds of each other item", "item_coefficients", ["item_term"]),
 )
-_LOG_ODDS = "Change of the log odds against the reference category for one more unit of the column."
+_CHANGE = "Change of the {} against the reference category for one more unit of the column."
 _ODDS = "Factor of the odds: the exponential of the log odds."
 _MEDIAN = "Posterior median of the factor of the odds: the exponential of the median of the log odds, not of their mean."
 
@@ -43,7 +44,7 @@ def of_regression(result) -> Page:
     against = summary.drop_sel(category=attrs["reference"])
     for name in [str(name).removesuffix("_mean") for name in summary.data_vars if str(name).endswith("_change_mean")]:
         title = f"From the first to the last level of {name.removesuffix('_change')}"
-        settings = {"prefix": f"{name}_", "heading": "log odds", "priority": (0, 1, 0)}
+        settings = {"prefix": f"{name}_", "heading": _scale(result), "priority": (0, 1, 0)}
         tables.append(TableRows(against, "category").table(title, **settings))
     return Page(
         attrs["title"],
@@ -60,42 +61,67 @@ def of_maximum(result: Maximum, *, ci_prob: float | None = None) -> Page:
     ci_prob = result.ci_prob if ci_prob is None else ci_prob
     summary = result.summary(ci_prob)
     level, rows = interval_of(ci_prob), TableRows(summary, "term", "category")
-    columns = _coefficient_columns(summary, rows, "")
+    scale = scale_of(result.link)
+    columns = _coefficient_columns(summary, rows, "", scale)
     (_, estimate), (_, error), (interval, ends) = columns[-3:]
     columns[-3:] = [
-        (Column("estimate", "log odds", spec=interval.spec, means=_LOG_ODDS), estimate),
+        (Column("estimate", scale, spec=interval.spec, means=_CHANGE.format(scale)), estimate),
         (Column("standard_error", "s.e.", spec=interval.spec), error),
         (interval, ends),
-        *_odds_columns(result, rows, ci_prob, (1, 3), "odds ratio", _ODDS),
+        *(_odds_columns(result, rows, ci_prob, (1, 3), "odds ratio", _ODDS) if result.link == "logit" else ()),
     ]
-    title = _coefficients_of(result.reference, list(map(str, summary["category"].values)))
-    names = ("formula", "n_reports", "reference", "log_likelihood", "deviance", "weighted")
+    title = _coefficients_of(result.reference, list(map(str, summary["category"].values)), scale)
+    names = ("formula", "n_reports", "reference", "link", "log_likelihood", "deviance", "weighted")
     facts = {"method": "mle", **{name: getattr(result, name) for name in names}}
     facts |= {"terms": list(result.terms), "categories": list(result.categories)}
+    beside = [name for name in ("group_sd", "group_sd_errors", "denial", "denial_errors") if name in result.data_vars]
+    facts |= {name: result[name].values for name in beside}
     facts |= {"coefficients": result.coefficients.values, "standard_errors": result.standard_errors.values}
+    tables = [filled(title, columns)]
+    for title, name, dim in (("Effects of groups: sd", "group_sd", "effects"), (BESIDE[0][0], "denial", "denied")):
+        if name in result.data_vars:
+            spec = spec_of(result[f"{name}_errors"].values)
+            pairs = (("estimate", name), ("s.e.", f"{name}_errors"))
+            numbers: list = [(Column(key, heading, spec=spec), result[key].values) for heading, key in pairs]
+            tables.append(filled(title, [TableRows(result[name], dim).label(dim), *numbers]))
     return Page(
         result.formula,
-        (filled(title, columns),),
+        tuple(tables),
         (*stated(facts_of(result), (Kind.DATA, "dropped"), (Kind.METHOD, "outcome")), Note(Kind.ESTIMATE, result.fit)),
         (_coefficients_figure(result, f"Coefficients with {level}s."),),
         facts,
-        f"From {number_of(result.n_reports, 'report')}, by maximum likelihood.",
+        _headline_of_maximum(result, summary, ci_prob),
     )
 
 
-def _coefficients_of(reference, categories):
+def _headline_of_maximum(result, summary, ci_prob):
+    """Return the first coefficient but the intercept, with reports, design and formula."""
+    reports = number_of(result.n_reports, "report")
+    design = facts_of(result).get("mechanisms", "")
+    source = design if design.startswith(reports) else f"{reports} ({design})" if design else reports
+    terms = [str(name) for name in summary["term"].values]
+    at = {"term": terms[min(1, len(terms) - 1)], "category": summary["category"].values[-1]}
+    spec = spec_of(summary["sd"].values)
+    middle, low, high = (format(float(summary[name].sel(at)), spec) for name in ("mean", "lower", "upper"))
+    return (
+        f"From {source}, by maximum likelihood of {result.formula}: the {scale_of(result.link)} of {at['category']} against "
+        f"{result.reference} moves by {middle} with {at['term']} ({interval_of(ci_prob)} {low} to {high})."
+    )
+
+
+def _coefficients_of(reference, categories, scale):
     """Return the title of the table of coefficients."""
-    which = f"log odds of {categories[0]}" if len(categories) == 1 else "log odds"
+    which = f"{scale} of {categories[0]}" if len(categories) == 1 else scale
     return f"Coefficients: {which} against {reference}"
 
 
-def _coefficient_columns(summary, rows, prefix):
-    """Return term, category where there are several, and the log odds as columns."""
+def _coefficient_columns(summary, rows, prefix, scale):
+    """Return term, category where there are several, and the coefficients as columns."""
     labels = [rows.label("term"), *([rows.label("category")] if summary.sizes["category"] > 1 else [])]
-    settings = {"prefix": prefix, "heading": "mean log odds", "priority": (0, 3, 0), "means": (_LOG_ODDS, "")}
+    settings = {"prefix": prefix, "heading": f"mean {scale}", "priority": (0, 3, 0), "means": (_CHANGE.format(scale), "")}
     settings["spec"] = spec_of(summary[f"{prefix}sd"].values)
     (mean, values), *rest = rows.summary(summary, **settings)
-    return [*labels, (replace(mean, full="mean of the log odds"), values), *rest]
+    return [*labels, (replace(mean, full=f"mean of the {scale}"), values), *rest]
 
 
 def _odds_columns(result, rows, ci_prob, priority, heading, means):
@@ -108,20 +134,25 @@ def _odds_columns(result, rows, ci_prob, priority, heading, means):
 
 
 def _coefficient_table(tree):
-    reference = tree.attrs["reference"]
+    reference, scale = tree.attrs["reference"], _scale(tree)
     summary = tree["summary"].to_dataset()
     categories = [str(name) for name in summary["category"].values if str(name) != reference]
     summary = summary.sel(category=categories)
     rows, draws = TableRows(summary, "term", "category"), tree["posterior"]["coefficients"].sel(category=categories)
-    positive = Column(
-        "positive", "P(> 0)", spec=".3f", priority=5, means="Posterior probability that the log odds are above zero."
-    )
+    means = f"Posterior probability that the change of the {scale} is above zero."
+    positive = Column("positive", "P(> 0)", spec=".3f", priority=5, means=means)
+    odds = summary.attrs["ci_prob"], (1, 4), "median odds ratio", _MEDIAN
     columns = [
-        *_coefficient_columns(summary, rows, "coefficients_"),
-        *_odds_columns(tree, rows, summary.attrs["ci_prob"], (1, 4), "median odds ratio", _MEDIAN),
+        *_coefficient_columns(summary, rows, "coefficients_", scale),
+        *(_odds_columns(tree, rows, *odds) if scale == scale_of("logit") else ()),
         (positive, rows.numbers((draws > 0).mean(("chain", "draw")))),
     ]
-    return filled(_coefficients_of(reference, categories), columns)
+    return filled(_coefficients_of(reference, categories, scale), columns)
+
+
+def _scale(tree):
+    """Return what the coefficients of a result change, in words."""
+    return scale_of(facts_of(tree).get("link", "logit"))
 
 
 def _share_table(summary):
@@ -156,14 +187,14 @@ def _notes(tree):
         f"{attrs['method']}; seed {attrs['random_seed']}.",
     )
     yield from notes_of(tree)
-    yield from stated(attrs, (Kind.WARNING, "prior_decides"))
+    yield from stated(attrs, (Kind.DATA, "totals"), (Kind.WARNING, "prior_decides"))
 
 
 def _figures(tree):
     """Yield the coefficients, and predictions over the covariates."""
     level = percent(tree["summary"].attrs["ci_prob"])
 
-    caption = f"Coefficients, as log odds against {tree.attrs['reference']}, with {level} intervals."
+    caption = f"Coefficients, as {_scale(tree)} against {tree.attrs['reference']}, with {level} intervals."
     yield _coefficients_figure(tree, caption)
     design = tree["design"].to_dataset()
     names = [str(name).removeprefix("covariate ") for name in design.data_vars if str(name).startswith("covariate ")]
@@ -254,7 +285,7 @@ def _summary(tree):
 def _facts(tree):
     """Return every number under stable names: the keys of the JSON output."""
     summary, attrs = tree["summary"].to_dataset(), facts_of(tree)
-    names = ("method", "reason", "n_reports", "n_patterns", "prior", "random_seed", "reference", "identifiability")
+    names = ("method", "reason", "n_reports", "n_patterns", "prior", "random_seed", "reference", "link", "identifiability")
     diagnostics = ("converged", "outcome", "k_hat", "effective_draws", "log_evidence", "prior_decides", "design_effect")
     spread = {}
     if "parameter" in summary.coords:
@@ -266,7 +297,7 @@ def _facts(tree):
             spread[name] = labels | numbers_of(summary, {}, f"{name}_")
     return {
         "formula": attrs.get("formula", attrs["title"]),
-        **{name: attrs[name] for name in names},
+        **{name: attrs[name] for name in names if name in attrs},
         "ci_prob": summary.attrs["ci_prob"],
         "terms": [str(name) for name in summary["term"].values],
         "categories": [str(name) for name in summary["category"].values],

@@ -205,8 +205,8 @@ class Predicted:
         return self.formula.answer, *self.covariates
 
     def refuse(self, stated: Mapping[str, Any]) -> None:
-        """Refuse columns of a sample that is no simple random one."""
-        for name in ("weights", "strata", "cluster"):
+        """Refuse columns of a sample that is no simple random one, and links: the answer has log odds."""
+        for name in ("weights", "strata", "cluster", "link"):
             if stated[name] is not None:
                 raise ArgumentError(f"{name} must be left out where a private answer is a predictor.")
 

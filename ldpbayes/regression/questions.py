@@ -16,6 +16,7 @@ from ldpbayes.answers import base
 from ldpbayes.arrays import blocks
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.inference.ends import ends_of_equal_draws
+from ldpbayes.priors.links import LINKS, logits_of, scale_of
 from ldpbayes.priors.regression import walk_between
 from ldpbayes.regression import predictor_questions
 from ldpbayes.regression.changing import changed
@@ -62,8 +63,12 @@ class Fitted:
             self.design = Design.restore(facts_of(result)["regression"], patterns, design["n_rows"].values)
             self.sizes: NDArray = np.asarray(design["n_reports"].values, dtype=float)
             self._check(design)
-            self._centres = [design[f"index {group.name}"].attrs.get("centre", 0.0) for group in self.design.columns.groups]
+            firsts = [f"{next(iter(group.stored()))} {group.name}" for group in self.design.columns.groups]
+            self._centres = [design[name].attrs.get("centre", 0.0) for name in firsts]
         self.categories = [str(name) for name in result.children["posterior"].dataset["category"].values]
+        self.link = str(facts_of(result).get("link", "logit"))
+        if self.link != "logit" and (self.link not in LINKS or len(self.categories) != 2):
+            raise DataError(f"the attribute 'link' must name one of two categories, got {shown(self.link)}")
         groups = self.design.columns.groups
         rows = [("coefficients", len(self.design.terms)), *((group.name, len(group.levels)) for group in groups)]
         columns: list[NDArray] = []
@@ -84,7 +89,7 @@ class Fitted:
         columns, (first, _) = self.design.columns, self.design.cells
         pairs = [(design["columns"].values, columns.common[first])]
         for group in columns.groups:
-            pairs += [(design[f"{key} {group.name}"].values, getattr(group, key)[first]) for key in ("index", "value")]
+            pairs += [(design[f"{key} {group.name}"].values, array[first]) for key, array in group.stored().items()]
         for stored, computed in pairs:
             limit = ROUNDING * np.abs(computed).max(axis=0, initial=1e-300)
             if stored.shape != computed.shape or not (np.abs(stored - computed) <= limit).all():
@@ -163,8 +168,9 @@ class Fitted:
         """Return P of some rows, shape (S, rows, a)."""
         eta = columns.common[rows] @ coefficients[:, : columns.common.shape[1]]
         for group, effect in zip(columns.groups, effects, strict=True):
-            eta += group.value[rows][:, None] * effect[:, group.index[rows]]
-        return softmax(eta, axis=-1)
+            eta += group.times(effect, rows)
+        reference = self.categories.index(self.result.attrs["reference"])
+        return softmax(logits_of(eta, self.link, reference), axis=-1)
 
     def means(self, frame: Any, weight: NDArray, coefficients: NDArray, group: NDArray) -> NDArray:
         """Return the means of P over the people of each group of rows, shape (S, groups, a)."""
@@ -365,6 +371,9 @@ def odds_ratios(result: xr.DataTree | Maximum, *, ci_prob: float = 0.95) -> Answ
         odds_ratio (the posterior median, or the estimate), lower and upper (term, category).
     """
     ci_prob = checks.level(ci_prob)
+    link = facts_of(result).get("link", "logit") if isinstance(result, (Maximum, xr.DataTree)) else "logit"
+    if link != "logit":
+        raise ArgumentError(f"result must be a logit to have odds ratios, got the link {scale_of(link)}; see comparisons.")
     if isinstance(result, Maximum):
         summary = result.summary(ci_prob)
         columns = summary[["odds_ratio", "odds_lower", "odds_upper"]]

@@ -21,7 +21,9 @@ CHANGED = "a memoized bit that changes, which it cannot where flip is 0"
 
 @dataclass(frozen=True)
 class DBitFlip(memoized_bits.AbstractMemoizedBits):
-    """dBitFlipPM: a user samples d of b buckets once, and memoizes for each whether the value is in it, flipped with noise.
+    """Numbers or categories that a client reports again and again: a few memoized bits of their bucket (dBitFlipPM).
+
+    A user samples d of b buckets once, and memoizes for each whether the value is in it, flipped with noise.
 
     The bit of a sampled bucket is one with probability κ = e^{ε/2}/(e^{ε/2} + 1) where the value is in the bucket and 1 − κ
     where it is not. Every report sends the same bits, each flipped anew with probability ``flip``. With c_v ones of bucket v

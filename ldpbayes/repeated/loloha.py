@@ -16,7 +16,9 @@ from ldpbayes.repeated.memoized_grr import AbstractMemoizedSymbols, instant_leve
 
 @dataclass(frozen=True)
 class LOLOHA(AbstractMemoizedSymbols):
-    """LOLOHA: h = hash_seed(x) under a public seed per user, b = GRR_g(h) at ε_∞ once, then every report is GRR_g(b) at ε_2.
+    """Many categories reported again and again: a memoized hash value, and fresh noise on it each time (LOLOHA).
+
+    h = hash_seed(x) under a public seed per user, b = GRR_g(h) at ε_∞ once, then every report is GRR_g(b) at ε_2.
 
     With p, q the chances of the permanent answer and m_v the number of reports equal to bucket v,
     P(m | seed, x) = T!/Π m_v! · (e^{ε_2} + g − 1)^{−T} [q Σ_v e^{ε_2 m_v} + (p − q) e^{ε_2 m_h(x)}].

@@ -135,7 +135,9 @@ class AbstractMemoizedSymbols(AbstractHistories):
 
 @dataclass(frozen=True)
 class MemoizedGRR(AbstractMemoizedSymbols):
-    """L-GRR: b = GRR(x) at ε_∞ once and for good, then every report is y_t = GRR(b) at ε_2.
+    """Few categories reported again and again: one noisy label for good, and fresh noise on it each time (L-GRR).
+
+    b = GRR(x) at ε_∞ once and for good, then every report is y_t = GRR(b) at ε_2.
 
     With p, q the two chances of the permanent answer and m_b the number of reports equal to b, a history of T reports has
     P(m | x) = T!/Π m_b! · (e^{ε_2} + a − 1)^{−T} [q Σ_b e^{ε_2 m_b} + (p − q) e^{ε_2 m_x}].

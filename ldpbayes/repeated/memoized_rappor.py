@@ -14,7 +14,9 @@ from ldpbayes.repeated.histories import Rates, check_times
 
 @dataclass(frozen=True)
 class MemoizedRappor(memoized_bits.AbstractMemoizedBits):
-    """RAPPOR(p, q, f) over Bloom filters, with all reports of a user: one cohort, one permanent filter, T reports on it.
+    """All RAPPOR reports of a user: one permanent filter, and fresh noise on its bits each time.
+
+    RAPPOR(p, q, f) over Bloom filters: one cohort, one permanent filter and T reports on it for each user.
 
     Given the cohort c the bits are independent, so that L_x ∝ Π_{j ∈ B_c(x)} ρ(c_j) with c_j the ones of bit j among T
     reports and ρ as for ``MemoizedUnary`` with κ = 1 − f/2, λ = f/2, r = q, s = p.

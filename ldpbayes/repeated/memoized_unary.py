@@ -25,7 +25,9 @@ CHAINS = {"l-sue": (False, False), "l-osue": (True, False), "l-oue": (True, True
 
 @dataclass(frozen=True)
 class MemoizedUnary(memoized_bits.AbstractMemoizedBits):
-    """Memoized unary encoding: a permanent set UE(κ, λ), in every report each of its bits a one w.p. r or else s.
+    """Many categories reported again and again: one permanent set, and fresh noise on its bits each time.
+
+    The permanent set is UE(κ, λ); in every report each of its bits is a one w.p. r, each other bit w.p. s.
 
     The bit of the value is set permanently with probability κ, each other one with λ; a report shows a set bit as one with
     probability r and a clear one with s. Bits are independent given the value, so that a user's row is a product, and

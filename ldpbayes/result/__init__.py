@@ -8,7 +8,7 @@ what a prior learns has the attribute ``of`` "prior" and stands in the summary u
 first; all other facts are those of the group ``details``, and ``facts_of`` reads a fact wherever it stands.
 """
 
-from ldpbayes.result.attaching import add_log_likelihood, attach
+from ldpbayes.result.attaching import attach
 from ldpbayes.result.beside import add_confidence, add_estimates
 from ldpbayes.result.building import EXACT, build
 from ldpbayes.result.cells import select, stack
@@ -23,7 +23,6 @@ __all__ = [
     "Result",
     "add_confidence",
     "add_estimates",
-    "add_log_likelihood",
     "attach",
     "build",
     "extended_draws",

@@ -1,21 +1,17 @@
-"""From the trace of any PyMC model that used observe() to a result: F, summary, pointwise log-likelihood, data."""
+"""From the trace of any PyMC model that used observe() to a result: F, summary, data."""
 
 import numpy as np
 import xarray as xr
 
 from ldpbayes import checks
 from ldpbayes.collections import Cells, Collection, as_data
-from ldpbayes.collections.noncompliance import words_of
-from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
+from ldpbayes.collections.devices import with_outcomes
+from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.inference.diagnostics import Diagnostics, summarize
 from ldpbayes.methods.completion import of_draws
 from ldpbayes.result.building import build
-from ldpbayes.result.compliers import extended_draws
-from ldpbayes.result.constants import DRAWS_TOGETHER, FLAT
-from ldpbayes.result.facts import facts_of
 from ldpbayes.result.frame import Result
-from ldpbayes.result.regressions import of_regression, too_many
-from ldpbayes.result.validation import TARGETS, need_draws, need_result, validate
+from ldpbayes.result.validation import TARGETS, validate
 
 #: What models call P.
 _USUAL = ("p", "P", "distribution")
@@ -29,7 +25,6 @@ def attach(
     prior: str = "that of the model",
     random_seed: int | None = None,
     ci_prob: float = 0.95,
-    log_likelihood: bool | None = None,
 ) -> Result:
     """Return the result of your own PyMC model that used ``observe``.
 
@@ -48,21 +43,17 @@ def attach(
         Of the draws of F.
     ci_prob : float
         Probability of the intervals in the group ``summary``.
-    log_likelihood : bool, optional
-        Whether to add the pointwise log-likelihood; by default unless a collection has too many reports.
 
     Returns
     -------
     Result
-        A result as ``fit`` returns it: answers, plots, ``save`` and ``arviz.loo`` take it. Where some deny or ignore the
-        device, P is that of the answers, and their shares stand beside it. All other variables of the trace are kept and
-        summarized as well. So are its groups ``prior`` and ``log_prior``, which ArviZ's ``plot_prior_posterior`` and
-        ``psense_summary`` read, and those of predictions, with the observed values beside them: its
-        ``plot_ppc_dist(result, var_names=["reports"])`` reads both. Its ``plot_loo_pit`` refuses them, because it needs a
-        log-likelihood for every number that is predicted: here it belongs to a user or a cell, and predictions are counts
-        over all reports. Observed values of the result that are called as one of the model's get ``data_`` before their
-        name. A dimension of the trace that is called as one of the result's but has other labels is renamed to
-        ``{variable}_{dimension}``; one that is called as the grouping column of the cells is their dimension ``cell``.
+        A result as ``fit`` returns it: answers, plots, ``save`` and ``extend("log_likelihood", "posterior_predictive")``
+        take it. Where some deny or ignore the device, P is that of the answers, and their shares stand beside it. All other
+        variables of the trace are kept and summarized as well. So are its groups ``prior``, ``log_prior`` and those of
+        predictions, with the observed values beside them. Observed values of the result that are called as one of the
+        model's get ``data_`` before their name. A dimension of the trace that is called as one of the result's but has
+        other labels is renamed to ``{variable}_{dimension}``; one that is called as the grouping column of the cells is
+        their dimension ``cell``.
 
     Raises
     ------
@@ -77,10 +68,8 @@ def attach(
     draw of P. Where the reports were not kept (summaries), or such draws would take too long, only E[T | P] = P∘∇ℓ(P),
     averaged over the draws, is known: the summary then has the mean of F alone, and the posterior no variable ``frequency``.
     """
-    if log_likelihood is not None:
-        checks.flag(log_likelihood, "log_likelihood")
     checks.text(prior, "prior")
-    data = as_data(data, "data")
+    data = with_outcomes(as_data(data, "data"))
     draws, var_name = _draws(trace, data, var_name)
     if random_seed is None:
         random_seed = int(np.random.SeedSequence().generate_state(1)[0])
@@ -100,13 +89,10 @@ def attach(
         draws=drawn,
         coords=coords | labels,
         stats=stats,
-        attrs={"random_seed": random_seed, "reason": reason, "frequency_draws": how} | _doubts(data),
+        attrs={"random_seed": random_seed, "reason": reason, "frequency_draws": how} | data.explained(),
         summary=summarize(drawn, diagnostics, ci_prob, exact=exact, stats=stats),
     )
     _copy_groups(trace, tree, var_name)
-    size = draws.shape[0] * draws.shape[1]
-    if log_likelihood or (log_likelihood is None and not (_too_many(data, size) and data.dims == ("category",))):
-        add_log_likelihood(tree, data)
     validate(tree)
     return tree
 
@@ -120,103 +106,6 @@ def _others(trace, data, var_name):
     arrays = [_array(one, coords) for name, one in values.items() if _is_array(name, one, var_name)]
     labels = {name: labels for one in arrays for name, labels in one.coords.items() if name in one.dims}
     return found | {one.name: (one.dims[2:], one.values, {"of": "model"} | one.attrs) for one in arrays}, labels
-
-
-def _doubts(data):
-    """Return what a result says of those who deny or ignore the device, as an attr; nothing where nobody does."""
-    if not data.laws:
-        return {}
-    words = words_of(data)
-    return words.of_each() if data.by else {words.name: words.explanation}
-
-
-def add_log_likelihood(result: xr.DataTree, data: Collection | Cells | None = None, *, by: str | None = None) -> xr.DataTree:
-    """Add the group ``log_likelihood``, which leave-one-out comparison (``arviz.loo``, ``arviz.compare``) reads.
-
-    Parameters
-    ----------
-    result : DataTree
-        A result of fit, attach or regress.
-    data : Collection or Cells, optional
-        What it was fitted to; left out for a result of regress, which holds its reports.
-    by : {"report", "cell"}, optional
-        What is one observation: a user's report, or all reports of a cell. By default the report, where all reports were
-        kept and the group is not too large.
-
-    Returns
-    -------
-    DataTree
-        The same tree, with the variable ``reports``: log P(report | P), where users with the same report have the same
-        value, or log P(reports of the cell | P). Reports whose probability does not depend on P (all bits set, for
-        instance) are left out: they are the same in every model, and Pareto smoothing cannot take a constant.
-
-    Raises
-    ------
-    ArgumentError
-        Where the data do not fit the result.
-    InfeasibleError
-        Where there are too many reports, or they were not kept.
-
-    Notes
-    -----
-    In a model where every cell has its own P, leaving a whole cell out changes the posterior of its P a lot, and the
-    Pareto k of ``arviz.loo`` shows it; leaving single reports out does not. The values leave the multinomial coefficients
-    out, which those of ``pm.compute_log_likelihood`` hold where counts are observed: compare like with like.
-    """
-    need_result(result)
-    if "regression" in facts_of(result):
-        array, dim, coords = of_regression(result, by)
-    else:
-        need_draws(result)
-        array, dim, coords = _of_data(result, data, by)
-    posterior = result["posterior"]
-    coords = {name: posterior[name].values for name in ("chain", "draw")} | coords
-    array = array.reshape(posterior.sizes["chain"], posterior.sizes["draw"], -1)
-    result["log_likelihood"] = xr.DataTree(xr.Dataset({"reports": (("chain", "draw", dim), array)}, coords))
-    return result
-
-
-def _of_data(result, data, by):
-    """Return (log-likelihoods (S, ·), their dim, its labels) of a result and what it was fitted to."""
-    values = result["posterior"]["distribution"]
-    data = as_data(data, "data")
-    if values.shape[2:] not in (data.shape, (*data.shape[:-1], len(data.answers))):
-        raise ArgumentError(f"data must be what the result was fitted to, with shape {values.shape[2:]}, got {data.shape}.")
-    apart = data.dims[:-1]
-    checks.choice(by, "by", (None, "report", *apart))
-    flat = extended_draws(result, data).reshape(values.shape[0] * values.shape[1], -1, data.n_categories)
-    refused = _too_many(data, len(flat))
-    if refused and (by == "report" or not apart):
-        raise InfeasibleError(refused)
-    if by == "cell" or refused:
-        parts = [_log_likelihood(one, flat[:, c]) for c, one in enumerate(data.likelihoods)]
-        return np.stack(parts, axis=1), "cell", data.cell_coords()
-    parts = [_by_report(one.rows(), flat[:, c]) for c, one in enumerate(data.likelihoods)]
-    found = np.concatenate(parts, axis=1)
-    if not found.shape[1]:
-        raise InfeasibleError("No report depends on P, so that none has a log-likelihood to compare.")
-    coords = {"report": np.arange(found.shape[1])}
-    for cell in apart:
-        each = [part.shape[1] for part in parts]
-        coords[f"report_{cell}"] = (("report",), np.repeat(np.array(data.labels, dtype=object), each))
-    return found, "report", coords
-
-
-def _too_many(data, size):
-    """Return why the log-likelihood of single reports cannot be written out for so many draws, or an empty string."""
-    if data.weighted:
-        return "Single reports have no log-likelihood where they are weighted."
-    if not data.keeps_reports:
-        return "Single reports have no log-likelihood: a summary keeps sums only."
-    return too_many(size * data.n_reports)
-
-
-def _by_report(rows, draws):
-    """Return log P(report | P) of every user's report that depends on P, shape (S, users)."""
-    single = np.log(rows.matvec(np.ascontiguousarray(draws.T))).T + rows.log_constants
-    depends = np.ptp(single, axis=0) > FLAT
-    each = np.repeat(np.flatnonzero(depends), rows.counts[depends].astype(np.int64))
-    return single[:, each]
 
 
 def _draws(trace, data, var_name):
@@ -305,10 +194,3 @@ def _statistics(trace):
         for name, values in trace["sample_stats"].data_vars.items()
         if values.dims == ("chain", "draw") and values.dtype.kind in "iufb"
     }
-
-
-def _log_likelihood(likelihood, draws):
-    """Return log P(Y | p) of each draw, a block of draws at a time."""
-    starts = range(0, len(draws), DRAWS_TOGETHER)
-    blocks = [likelihood.log_likelihood(np.ascontiguousarray(draws[start : start + DRAWS_TOGETHER].T)) for start in starts]
-    return np.concatenate(blocks)

@@ -1,62 +1,12 @@
 """What stands beside the posterior in a result: point estimates and confidence intervals, of one collection or of cells."""
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from ldpbayes.errors import ConvergenceError, InfeasibleError
 from ldpbayes.inference.scaling import VERDICTS, Scaled
-
-#: Characters of what is left out, beyond which nothing is added.
-LONGEST = 4000
-#: Cells that were left out and whose reasons are told.
-NAMED = 10
-
-
-def cells_left_out(refused: Mapping[str, str], total: int) -> str:
-    """Return the sentences about cells that cannot be served.
-
-    Parameters
-    ----------
-    refused : mapping of str to str
-        Why, by label.
-    total : int
-        Number of cells, with these.
-    """
-    why = " ".join(f"{label}: {reason}" for label, reason in list(refused.items())[:NAMED])
-    return f"{len(refused)} of {total} cells are left out: {why}"
-
-
-def leave_out(result: xr.DataTree, sentence: str) -> None:
-    """Write into the attr ``left_out`` what a result lacks, by name and with the reason.
-
-    Parameters
-    ----------
-    result : DataTree
-    sentence : str
-    """
-    before = str(result.attrs.get("left_out", ""))
-    if len(before) < LONGEST:
-        result.attrs["left_out"] = f"{before} {sentence}".strip()
-
-
-@contextlib.contextmanager
-def leaving_out(result: xr.DataTree, name: str) -> Iterator[None]:
-    """Leave out what is said beside a posterior where it cannot be said, by its name.
-
-    Parameters
-    ----------
-    result : DataTree
-    name : str
-        What starts the sentence.
-    """
-    try:
-        yield
-    except (ConvergenceError, InfeasibleError) as err:
-        leave_out(result, f"{name}: left out. {err}")
 
 
 def add_estimates(result: xr.DataTree, data: Any, estimates: Sequence[Sequence[Any]]) -> xr.DataTree:
@@ -76,8 +26,21 @@ def add_estimates(result: xr.DataTree, data: Any, estimates: Sequence[Sequence[A
     -------
     DataTree
     """
-    names = list(dict.fromkeys(estimate.name for cell in estimates for estimate in cell))
-    categories = result["posterior"]["category"].values  # fewer than the data's where respondents may ignore the device
+    result["estimate"] = xr.DataTree(estimates_of(data, estimates, result["posterior"]["category"].values))
+    return result
+
+
+def estimates_of(data: Any, estimates: Sequence[Sequence[Any]], categories: Any) -> xr.Dataset:
+    """Return the group that ``add_estimates`` adds.
+
+    Parameters
+    ----------
+    data, estimates
+        As there.
+    categories : sequence of str
+        Labels of P: fewer than the data's where respondents may ignore the device.
+    """
+    names, categories = list(dict.fromkeys(estimate.name for cell in estimates for estimate in cell)), np.asarray(categories)
     blank = np.full(categories.size, np.nan)
     labels = (
         [item.name for item in data.derived] if all(one.derived is not None for cell in estimates for one in cell) else []
@@ -101,8 +64,7 @@ def add_estimates(result: xr.DataTree, data: Any, estimates: Sequence[Sequence[A
         coords["quantity"] = labels
         for key, field in (("derived", "derived"), ("derived_standard_error", "derived_error")):
             variables[key] = arrays(lambda e, field=field: getattr(e, field), none, "quantity")
-    result["estimate"] = xr.DataTree(xr.Dataset(variables, coords))
-    return result
+    return xr.Dataset(variables, coords)
 
 
 def add_confidence(result: xr.DataTree, data: Any, intervals: Sequence[Any]) -> xr.DataTree:
@@ -119,6 +81,12 @@ def add_confidence(result: xr.DataTree, data: Any, intervals: Sequence[Any]) -> 
     -------
     DataTree
     """
+    result["confidence"] = xr.DataTree(confidence_of(data, intervals))
+    return result
+
+
+def confidence_of(data: Any, intervals: Sequence[Any]) -> xr.Dataset:
+    """Return the group that ``add_confidence`` adds, of the same arguments."""
     variables = {
         name: (("target", *data.dims), _stacked(data, [getattr(ends, name) for ends in intervals], 1))
         for name in ("lower", "upper")
@@ -133,26 +101,24 @@ def add_confidence(result: xr.DataTree, data: Any, intervals: Sequence[Any]) -> 
         variables["n_reports"] = (data.dims[:-1], _stacked(data, sizes))
     attrs = {"method": ", ".join(sorted({ends.method for ends in intervals})), "ci_prob": intervals[0].ci_prob}
     coords = data.coords() | {"target": ["distribution", "frequency"]}
-    result["confidence"] = xr.DataTree(xr.Dataset(variables, coords, attrs))
-    return result
+    return xr.Dataset(variables, coords, attrs)
 
 
-def add_sensitivity(
-    result: xr.DataTree, data: Any, scaled: Sequence[Scaled], hyper: Mapping[str, Scaled] | None = None
-) -> None:
-    """Add the group ``sensitivity``: prior_sensitivity, reports_sensitivity, move and decided_by ([cell,] category).
+def sensitivity_of(data: Any, scaled: Sequence[Scaled], hyper: Mapping[str, Scaled], categories: Any) -> xr.Dataset:
+    """Return the group ``sensitivity``: prior_sensitivity, reports_sensitivity, move and decided_by ([cell,] category).
 
     Of hyperparameters the same under ``parameter_…`` (parameter); ``move`` is that of the mean or an end for a doubling of
     the prior's weight, of a hyperparameter on the log scale.
 
     Parameters
     ----------
-    result : DataTree
     data : Collection or Cells
     scaled : sequence of Scaled
         Of the shares in each cell, or in the one collection.
-    hyper : mapping of str to Scaled, optional
+    hyper : mapping of str to Scaled
         Of one number each.
+    categories : sequence of str
+        Labels of P.
     """
 
     def entries(scaled: Sequence[Scaled]) -> dict[str, list]:
@@ -161,12 +127,12 @@ def add_sensitivity(
         return arrays
 
     variables = {name: (data.dims, _stacked(data, values)) for name, values in entries(scaled).items()}
-    coords = dict(data.coords()) | {"category": result["posterior"]["category"].values}
+    coords = dict(data.coords()) | {"category": categories}
     if hyper:
         several = entries(list(hyper.values()))
         variables |= {f"parameter_{name}": (("parameter",), np.stack(values)) for name, values in several.items()}
         coords["parameter"] = list(hyper)
-    result["sensitivity"] = xr.DataTree(xr.Dataset(variables, coords))
+    return xr.Dataset(variables, coords)
 
 
 def _stacked(data: Any, values: Sequence[Any], axis: int = 0) -> Any:

@@ -12,9 +12,11 @@ from ldpbayes.errors import ArgumentError
 from ldpbayes.inference.diagnostics import Statistics
 from ldpbayes.inference.ends import LEVELS
 from ldpbayes.methods.answer import MethodAnswer
+from ldpbayes.result.beside import sensitivity_of
 from ldpbayes.result.facts import DETAILS, state
+from ldpbayes.result.fits import Fit
 from ldpbayes.result.frame import Result
-from ldpbayes.result.summary import write_summary
+from ldpbayes.result.summary import summary_of
 from ldpbayes.result.validation import validate
 
 #: The dimension of a prior's settings that are over the longer alphabet, with respondents who ignore the device.
@@ -81,72 +83,87 @@ def build(
     summary : Statistics, optional
         Of the draws, whose diagnostics become facts.
     """
-    labels = {**data.coords(), **(coords or {})}
-    shape = next((np.shape(values)[:2] for _, values, *_ in draws.values()), None)
+    more = {"coords": coords, "exact": exact, "stats": stats, "cells": facts, "facts": attrs}
+    given = {name: dict(values) for name, values in more.items() if values}
+    return write(Fit(data, prior, method, settings, draws, observed=observed, summary=summary, **given))
+
+
+def write(fit: Fit) -> Result:
+    """Return the Result of a fit: its arrays in groups, and its facts, each in its place.
+
+    Parameters
+    ----------
+    fit : Fit
+    """
+    data, prior, labels = fit.data, fit.prior, fit.labels
+    shape = next((np.shape(values)[:2] for _, values, *_ in fit.draws.values()), None)
     chained = {} if shape is None else {"chain": np.arange(shape[0]), "draw": np.arange(shape[1])}
     groups = {}
-    variables = {name: (("chain", "draw", *dims), *values) for name, (dims, *values) in draws.items()}
+    variables = {name: (("chain", "draw", *dims), *values) for name, (dims, *values) in fit.draws.items()}
     groups["posterior"] = _group(variables, chained | labels, whole=True)
-    if stats:
-        groups["sample_stats"] = _group({name: (("chain", "draw"), values) for name, values in stats.items()}, chained)
-    if exact:
-        if unknown := next((name for name in exact if name not in EXACT), None):
+    if fit.stats:
+        sampled = {name: (("chain", "draw", "cell")[: np.ndim(values)], values) for name, values in fit.stats.items()}
+        groups["sample_stats"] = _group(sampled, chained | labels)
+    if fit.exact:
+        if unknown := next((name for name in fit.exact if name not in EXACT), None):
             raise ArgumentError(f"exact must hold only {', '.join(EXACT)}, got {unknown!r}.")
         more = {"category_bis": labels["category"], "level": LEVELS, "quantity": [item.name for item in data.derived]}
-        entries = {name: ((*data.dims[:-1], *EXACT[name]), np.asarray(value)) for name, value in exact.items()}
+        entries = {name: ((*data.dims[:-1], *EXACT[name]), np.asarray(value)) for name, value in fit.exact.items()}
         groups["exact"] = _group(entries, labels | more)
-    groups["observed_data"] = _group(data.observed() if observed else {}, labels)
+    groups["observed_data"] = _group(data.observed() if fit.observed else {}, labels)
     given, latent = constants(data, prior), data.coords()["category"]
     if len(labels["category"]) < len(latent):  # P is that of those who follow the device
         labels[LATENT] = latent
         given = {name: (tuple(LATENT if dim == "category" else dim for dim in dims), x) for name, (dims, x) in given.items()}
     groups["constant_data"] = _group(given, labels, whole=len(data.dims) > 1)
-    if facts:
-        groups["cells"] = _group({name: (("cell",), values) for name, values in facts.items()}, labels)
+    if fit.cells:
+        groups["cells"] = _group({name: (("cell",), values) for name, values in fit.cells.items()}, labels)
+    if fit.summary is not None:
+        groups["summary"] = xr.DataTree(summary_of(fit, groups["posterior"].to_dataset()))
+    if fit.scaled is not None:
+        groups["sensitivity"] = xr.DataTree(sensitivity_of(data, fit.scaled, fit.hyper, labels["category"]))
+    groups |= {name: xr.DataTree(group) for name, group in fit.groups.items()}
     groups[DETAILS] = xr.DataTree(xr.Dataset())
     tree = Result(children=groups)  # at once: every group that is added later has all of them checked again
+    tree._problem = data, None if isinstance(prior, str) else prior
     said = {
         "collection": data.id,
         "title": data.title,
         "n_reports": data.n_reports,
         "prior": prior if isinstance(prior, str) else prior.describe(),
-        "prior_weight": np.nan if isinstance(prior, str) else prior.weight(),
-        "method": method,
-        "settings": json.dumps(settings, sort_keys=True, default=float),
+        "prior_weight": fit.prior_weight,
+        "settings": json.dumps(fit.settings, sort_keys=True, default=float),
         "identifiability": data.identifiability(),
         "caveat": data.caveat(),
         "device": data.device(),
         "mechanisms": mechanisms(data.channels()),
-        **({} if summary is None else summary.diagnostics.to_attrs()),
-        **(attrs or {}),
+        **fit.said,
     }
     state(tree, said)
-    if summary is not None:
-        write_summary(tree, summary)
     validate(tree)
     return tree
 
 
-def of_answer(answer: MethodAnswer, **facts: Any) -> Result:
-    """Return the Result of a finished run.
+def of_answer(answer: MethodAnswer, **facts: Any) -> Fit:
+    """Return the Fit of a finished run.
 
     Parameters
     ----------
     answer : MethodAnswer
     **facts
-        What else the result says, such as the reason for its method.
+        What else is said of it, such as the reason for its method.
     """
     posterior = answer.posterior
-    return build(
+    return Fit(
         answer.problem.data,
         answer.problem.prior,
-        method=answer.method.name,
-        settings=answer.settings,
-        draws=posterior.draws,
-        coords=posterior.coords,
-        exact=posterior.exact,
-        stats=posterior.stats,
-        attrs=answer.facts | facts,
+        answer.method.name,
+        answer.settings,
+        posterior.draws,
+        posterior.coords,
+        posterior.exact,
+        posterior.stats,
+        facts=answer.facts | facts,
         summary=answer.summary,
     )
 

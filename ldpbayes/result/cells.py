@@ -1,7 +1,8 @@
-"""Results of many cells: one tree made of a tree per cell, and one cell's tree taken out again."""
+"""Fits of many cells: one made of those of each cell; and one cell's result taken out again."""
 
 import numbers
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -12,15 +13,14 @@ import xarray as xr
 from ldpbayes.collections import Cells
 from ldpbayes.collections.cells import FACTS
 from ldpbayes.collections.data import LEFT_OUT
-from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.inference.diagnostics import Diagnostics, entries_of, summarize
 from ldpbayes.inference.diagnostics import of_cells as of_cells_together
 from ldpbayes.inference.ends import numerical_error
 from ldpbayes.methods.answer import MethodAnswer
-from ldpbayes.result.building import build
 from ldpbayes.result.constants import MAX_COVARIANCES
-from ldpbayes.result.facts import DETAILS, facts_of, state
+from ldpbayes.result.facts import DETAILS, state
+from ldpbayes.result.fits import Fit
 from ldpbayes.result.frame import Result
 from ldpbayes.result.validation import NO_DRAWS, TARGETS, need_result
 
@@ -43,8 +43,8 @@ def of_cells(
     exact: dict,
     attrs: dict,
     **more: Any,
-) -> Result:
-    """Return the result of cells with posteriors of their own.
+) -> Fit:
+    """Return the Fit of cells with posteriors of their own.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def of_cells(
     settings : dict
         How all cells were fitted.
     draws, exact, attrs, **more
-        As in build.
+        Of a Fit, attrs being its facts.
     """
     methods = Counter(facts["method"].tolist())
     how = set(facts["frequency_draws"].tolist())
@@ -69,11 +69,9 @@ def of_cells(
     }
     if draws and "frequency" not in draws:
         shared["frequency_draws"] = LEFT_OUT  # draws that some cell lacks are those of none
-    if cells.laws:
-        shared |= words_of(cells).of_each()
+    shared |= cells.explained()
     method = next(iter(methods)) if len(methods) == 1 else "several"
-    arguments = {"settings": settings, "draws": draws, "exact": exact, "facts": facts, "attrs": shared | attrs}
-    return build(cells, prior, method=method, **arguments, **more)
+    return Fit(cells, prior, method, settings, draws, exact=exact, cells=facts, facts=shared | attrs, **more)
 
 
 def of_answers(
@@ -82,8 +80,8 @@ def of_answers(
     answers: list[tuple[MethodAnswer, str]],
     settings: dict,
     attrs: dict | None = None,
-) -> Result:
-    """Return the result of cells whose draws are independent.
+) -> Fit:
+    """Return the Fit of cells whose draws are independent.
 
     Parameters
     ----------
@@ -170,51 +168,72 @@ def _kinds(facts):
     return f"Cells without a shared prior have posteriors of their own: {kinds}."
 
 
-def stack(cells: Cells, prior: Any, trees: list[xr.DataTree], settings: dict) -> Result:
-    """Return one result of the results of all cells, with the dim ``cell``.
+def stack(cells: Cells, prior: Any, fits: Sequence[Fit], settings: dict) -> Fit:
+    """Return one Fit of those of all cells, with the dim ``cell``.
 
     Parameters
     ----------
     cells : Cells
     prior : AbstractPrior
         Of each cell.
-    trees : list of DataTree
-        The summarized result of each cell, in the order of the cells.
+    fits : sequence of Fit
+        Of each cell, in the order of the cells.
     settings : dict
         How all cells were fitted.
 
     Returns
     -------
-    Result
-        Groups as for one collection, each with the dim cell; the group ``cells`` says for each cell which method was
-        used, why, and what its diagnostics say. Chains and draws are cut to the shortest of all cells.
+    Fit
+        With what all cells have: its facts ``cells`` say for each which method was used, why, and what its diagnostics
+        say. Chains and draws are cut to the shortest of all cells.
     """
-    alike = [name for name in ("chain", "draw") if name in trees[0]["posterior"].dims]  # none, of moments alone
-    cut = {name: slice(min(tree["posterior"].sizes[name] for tree in trees)) for name in alike}
-    posterior, exact = _joined(trees, "posterior", cut), _joined(trees, "exact")
-    labels = {str(name): values.values for name, values in trees[0]["posterior"].coords.items() if name not in cut}
-    if len(cells) * len(labels["category"]) ** 2 > MAX_COVARIANCES:
+    first, said = fits[0], [fit.said for fit in fits]
+    lengths = [np.shape(fit.draws["distribution"][1])[:2] for fit in fits if fit.draws]
+    cut = [slice(min(sizes)) for sizes in zip(*lengths, strict=True)]
+    arrays = _joined([{name: values[*cut] for name, (_, values, *_) in fit.draws.items()} for fit in fits], 2)
+    exact = _joined([fit.exact for fit in fits])
+    if len(cells) * len(first.categories) ** 2 > MAX_COVARIANCES:
         exact.pop("distribution_cov", None)
-    facts = facts_of_cells(
-        len(trees), **{name: [_fact(tree, name, blank) for tree in trees] for name, blank in FACTS.items()}
-    )
-    diagnostics = of_cells_together(cells.labels, [Diagnostics.from_attrs(facts_of(tree)) for tree in trees])
-    attrs = {
-        "prior_weight": facts_of(trees[0]).get("prior_weight", np.nan),
-        "reason": _kinds(facts),
-        **diagnostics.to_attrs(),
-        **cells.stated,
-    }
+    facts = facts_of_cells(len(fits), **{name: [one.get(name, blank) for one in said] for name, blank in FACTS.items()})
+    facts["log_evidence"] = exact.get("log_evidence", facts["log_evidence"])
+    diagnostics = of_cells_together(cells.labels, [Diagnostics.from_attrs(one) for one in said])
+    attrs = {"prior_weight": first.prior_weight, "reason": _kinds(facts), **diagnostics.to_attrs(), **cells.stated}
     if not cut:
         attrs["draws"] = NO_DRAWS
-    draws = {name: (dims[2:], values) for name, (dims, values) in posterior.items()}
-    values_of = {name: values for name, (_, values) in exact.items()}
-    tree = of_cells(cells, prior, facts, settings, draws=draws, exact=values_of, attrs=attrs, coords=labels)
-    for group, at in (("sample_stats", cut), ("summary", {}), ("sensitivity", {})):
-        if variables := _joined(trees, group, at):
-            first = trees[0][group]
-            tree[group] = xr.DataTree(xr.Dataset(variables, dict(first.isel(at).coords) | cells.cell_coords(), first.attrs))
-    return tree
+    scaled = [fit.scaled for fit in fits]
+    dims = dict(first.dims) | {name: dims for name, (dims, *_) in first.draws.items()}
+    return of_cells(
+        cells,
+        prior,
+        facts,
+        settings,
+        draws={name: (("cell", *dims[name]), values) for name, values in arrays.items()},
+        exact=exact,
+        attrs=attrs,
+        coords=first.labels,
+        stats=_joined([{name: np.asarray(values)[*cut] for name, values in fit.stats.items()} for fit in fits], 2),
+        summary=_statistics([fit.summary for fit in fits], diagnostics),
+        dims={name: ("cell", *of) for name, of in dims.items()},
+        scaled=[one for each in scaled for one in each or ()] if all(scaled) else None,
+    )
+
+
+def _joined(each, axis=0):
+    """Return the arrays that all cells have, of one size, with the axis of cells."""
+    first, *others = each
+    alike = [name for name in first if all(name in one and np.shape(one[name]) == np.shape(first[name]) for one in others)]
+    return {name: np.stack([np.asarray(one[name]) for one in each], axis=axis) for name in alike}
+
+
+def _statistics(each, diagnostics):
+    """Return the Statistics of all cells, of what all of them have; F is nan in those that know nothing of it."""
+    first, entries = each[0], [dict(one.entries) for one in each]
+    for one in entries if any("frequency" in one for one in entries) else ():
+        one.setdefault("frequency", {key: np.full_like(value, np.nan) for key, value in one["distribution"].items()})
+    together = {name: _joined([one.get(name, {}) for one in entries]) for name in entries[0]}
+    alike = {"derived": {one.quantities for one in each}, "parameter": {one.parameters for one in each}}
+    together = {name: values for name, values in together.items() if values and len(alike.get(name, ())) < 2}
+    return replace(first, entries=together, diagnostics=diagnostics)
 
 
 def select(result: xr.DataTree, cell) -> xr.DataTree:
@@ -270,26 +289,6 @@ def _observed(data, position):
     start = f"cell_{position}_"
     columns = data[[name for name in data.data_vars if str(name).startswith(start)]]
     return columns.rename({name: str(name).removeprefix(start) for name in (*columns.data_vars, *columns.dims)})
-
-
-def _joined(trees, group, at=None):
-    """Return the variables of a group that all cells have, of one size, as {name: (dims, array)} with the dim cell."""
-    if not all(group in tree.children for tree in trees):
-        return {}
-    first, *others = groups = [tree[group].to_dataset().isel(at or {}) for tree in trees]
-    alike = [name for name in first if all(name in ds and ds[name].sizes == first[name].sizes for ds in others)]
-    out = {}
-    for name in alike:  # the cells come after chain, draw and target
-        dims = first[name].dims
-        place = sum(dim in ("chain", "draw", "target") for dim in dims)
-        out[str(name)] = (*dims[:place], "cell", *dims[place:]), np.stack([ds[name].values for ds in groups], axis=place)
-    return out
-
-
-def _fact(tree, name, blank):
-    if name == "log_evidence" and "exact" in tree.children and name in tree["exact"].data_vars:
-        return float(tree["exact"][name])
-    return facts_of(tree).get(name, blank)
 
 
 def _kind(blank):

@@ -1,19 +1,23 @@
-"""Results that hold moments, intervals and evidence, and no draws: of very many cells or categories."""
+"""Fits whose moments and intervals are known without draws, or were taken from draws that are not kept."""
+
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-import xarray as xr
 
 from ldpbayes.collections.data import LEFT_OUT, MOMENTS_ONLY
+from ldpbayes.inference.diagnostics import TARGETS, Diagnostics, Statistics
 from ldpbayes.inference.ends import ACCURACY, numerical_error
 from ldpbayes.methods.frequency import frequency_intervals
-from ldpbayes.result.building import build
 from ldpbayes.result.constants import MAX_OBSERVED
-from ldpbayes.result.frame import Result
-from ldpbayes.result.validation import NO_DRAWS, TARGETS, validate
+from ldpbayes.result.fits import Fit
+from ldpbayes.result.validation import NO_DRAWS
 
 
-def build_moments(data, prior, *, method: str, settings: dict, exact: dict, ci_prob: float, attrs: dict, facts=None):
-    """Return the summarized DataTree of a posterior whose moments, intervals and evidence are known, without draws.
+def of_moments(
+    data: Any, prior: Any, *, method: str, settings: dict, exact: dict, ci_prob: float, attrs: dict, facts: dict
+) -> Fit:
+    """Return the Fit of a posterior whose moments, intervals and evidence are known, without draws.
 
     Parameters
     ----------
@@ -27,13 +31,8 @@ def build_moments(data, prior, *, method: str, settings: dict, exact: dict, ci_p
     ci_prob : float
     attrs : dict
         Further facts, the diagnostics among them.
-    facts : dict of (cells,) arrays, optional
-        Of each cell, for the group ``cells``.
-
-    Returns
-    -------
-    DataTree
-        Its group ``posterior`` has the coordinates alone, and the attr ``draws`` is "none".
+    facts : dict of (cells,) arrays
+        Of each cell.
     """
     sizes = np.reshape([cell.n_reports for cell in data.collections()], (*data.shape[:-1], 1))
     attrs_of = {"draws": NO_DRAWS, "frequency_draws": LEFT_OUT}
@@ -41,68 +40,44 @@ def build_moments(data, prior, *, method: str, settings: dict, exact: dict, ci_p
         exact = exact | frequency_intervals(exact, sizes, ci_prob)
         how = "those of P moved to the mean and sd of F; of a beta distribution where F is much narrower"
         attrs_of |= {"frequency_draws": MOMENTS_ONLY, "frequency_intervals": how}
-    keeps = len(data.likelihoods) <= MAX_OBSERVED
-    tree = build(
-        data,
-        prior,
-        method=method,
-        settings=settings,
-        draws={},
-        exact=exact,
-        facts=facts,
-        attrs=attrs_of | attrs,
-        observed=keeps,
-    )
-    tree["summary"] = _summary(exact, data.dims, data.coords(), prior, ci_prob, attrs)
-    validate(tree)
-    return tree
+    keeps, said = len(data.likelihoods) <= MAX_OBSERVED, attrs_of | attrs
+    summary = _statistics(exact, prior, ci_prob, attrs)
+    return Fit(data, prior, method, settings, exact=exact, cells=facts, facts=said, observed=keeps, summary=summary)
 
 
-def _summary(exact, dims, coords, prior, ci_prob, attrs):
-    """Return the group ``summary`` of moments without draws."""
-    none = np.full_like(exact["distribution_mean"], np.nan)  # of F under weights
-    keys = ("mean", "sd", "lower", "upper")
-    columns = {key: np.stack([exact.get(f"{target}_{key}", none) for target in TARGETS]) for key in keys}
-    off = numerical_error(attrs, ci_prob)
-    for key in ("lower_error", "upper_error"):
-        columns[key] = np.stack([off * columns["sd"][0], exact.get(f"frequency_{key}", none)])
-    blank = {"mcse": 0.0} | dict.fromkeys(("ess_bulk", "ess_tail", "r_hat"), np.nan)
-    columns |= {key: np.full_like(columns["mean"], value) for key, value in blank.items()}
-    summary = {key: (("target", *dims), values) for key, values in columns.items()}
-    named = {"target": list(TARGETS)}
-    if learnt := [name for name in prior.hyperparameter_names if f"{name}_mean" in attrs]:
-        named["parameter"] = learnt
-        for key in columns:
-            blanks = [
-                ACCURACY.solved * attrs[f"{name}_sd"] if key.endswith("_error") else blank.get(key, np.nan)
-                for name in learnt
-            ]
-            values = [attrs.get(f"{name}_{key}", blank_of) for name, blank_of in zip(learnt, blanks, strict=True)]
-            summary[f"parameter_{key}"] = (("parameter",), np.array(values))
-    return xr.DataTree(xr.Dataset(summary, coords | named, {"ci_prob": ci_prob, "ci_kind": "eti"}))
+def _statistics(exact, prior, ci_prob, attrs):
+    """Return the Statistics of moments without draws; of F none under weights."""
+    blank, off = {"mcse": 0.0} | dict.fromkeys(("ess_bulk", "ess_tail", "r_hat"), np.nan), numerical_error(attrs, ci_prob)
+    entries, ends = {}, ("mean", "sd", "lower", "upper")
+    for target in TARGETS:
+        if f"{target}_mean" not in exact:
+            continue
+        entries[target] = {key: exact[f"{target}_{key}"] for key in ends}
+        sd = entries[target]["sd"]
+        for key in ("lower_error", "upper_error"):
+            entries[target][key] = off * sd if target == "distribution" else exact.get(f"{target}_{key}", sd * np.nan)
+        entries[target] |= {key: np.full_like(sd, value) for key, value in blank.items()}
+    if learnt := tuple(name for name in prior.hyperparameter_names if f"{name}_mean" in attrs):
+        keys = entries["distribution"].keys()
+        known = {key: [attrs.get(f"{name}_{key}", blank.get(key, np.nan)) for name in learnt] for key in keys}
+        solved = [ACCURACY.solved * attrs[f"{name}_sd"] for name in learnt]
+        known |= {"lower_error": solved, "upper_error": solved}
+        entries["parameter"] = {key: np.array(values) for key, values in known.items()}
+    return Statistics(entries, (), learnt, ci_prob, Diagnostics.from_attrs(attrs))
 
 
-def summary_alone(result: xr.DataTree) -> Result:
-    """Return a result of draws without them: their summary stays, with its Monte Carlo errors, and their covariance of P.
+def summary_alone(fit: Fit) -> Fit:
+    """Return a Fit without its draws: their summary stays, with its Monte Carlo errors, and their covariance of P.
 
     Parameters
     ----------
-    result : DataTree
+    fit : Fit
         Summarized.
     """
-    posterior = result["posterior"].to_dataset()
-    drawn = posterior.sizes["chain"] * posterior.sizes["draw"]
-    out = Result(
-        children={name: xr.DataTree(group.to_dataset()) for name, group in result.children.items() if name != "sample_stats"}
-    )
-    out["posterior"] = xr.DataTree(posterior.drop_dims(("chain", "draw")))
-    if "cell" not in posterior["distribution"].dims and "exact" not in out.children:
-        shares = posterior["distribution"].values.reshape(drawn, -1)
-        labels = posterior["category"].values
-        dims = ("category", "category_bis")
-        covariance = xr.DataArray(np.atleast_2d(np.cov(shares.T)), dict.fromkeys(dims, labels), dims)
-        out["exact"] = xr.DataTree(xr.Dataset({"distribution_cov": covariance}))
-    out.attrs |= result.attrs | {"draws": NO_DRAWS}
-    out.attrs["reason"] += f" The moments and ends that are no integrals come from {drawn:,} draws, which are not kept."
-    validate(out)
-    return out
+    shares, exact = fit.flat()["distribution"], fit.exact
+    if shares.ndim == 2 and not exact:
+        exact = {"distribution_cov": np.atleast_2d(np.cov(shares.T))}
+    why = f"The moments and ends that are no integrals come from {len(shares):,} draws, which are not kept."
+    why = f"{fit.facts['reason']} {why}"
+    facts, dims = fit.facts | {"draws": NO_DRAWS, "reason": why}, {name: dims for name, (dims, *_) in fit.draws.items()}
+    return replace(fit, draws={}, stats={}, exact=exact, facts=facts, dims=dims)

@@ -7,12 +7,13 @@ from scipy.special import expit, log_softmax, logsumexp
 from ldpbayes import checks
 from ldpbayes.arrays import blocks
 from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.priors.links import logits_of
 from ldpbayes.result.constants import BLOCK, MAX_POINTWISE
 from ldpbayes.result.facts import facts_of
 
 
 def of_regression(result: xr.DataTree, by: str | None) -> tuple[np.ndarray, str, dict]:
-    """Return (log-likelihoods (S, ·), their dim, its labels) of a result of regress, as ``add_log_likelihood`` adds them.
+    """Return (log-likelihoods (S, ·), their dim, its labels) of a result of regress, as ``extend`` adds them.
 
     Parameters
     ----------
@@ -36,7 +37,9 @@ def of_regression(result: xr.DataTree, by: str | None) -> tuple[np.ndarray, str,
     if refused and by == "report":
         raise InfeasibleError(refused)
     denied = constant["denied_rows"].values if "denied_rows" in constant else None
-    logs = _of_pairs(posterior.to_dataset(), design, table, log_constants, pair, denied)
+    posterior = posterior.to_dataset()
+    link = facts_of(result).get("link", "logit"), list(posterior["category"].values).index(result.attrs["reference"])
+    logs = _of_pairs(posterior, design, table, log_constants, pair, denied, link)
     if by == "cell" or refused:
         weight = np.bincount(which.ravel(), count[informative])
         starts = np.flatnonzero(np.append(True, np.diff(pair[0]) > 0))
@@ -51,11 +54,11 @@ def too_many(entries: float) -> str:
         return ""
     return (
         f"The log-likelihood of single reports has {entries:.3g} entries (reports × draws), more than "
-        f"{MAX_POINTWISE:.3g}; thin the draws, or compare cells."
+        f"{MAX_POINTWISE:.3g}; result.loo() takes the distinct reports of a fit, and by='cell' compares cells."
     )
 
 
-def _of_pairs(posterior, design, table, log_constants, pair, denied):
+def _of_pairs(posterior, design, table, log_constants, pair, denied, link):
     """Return log P(report | draw) of pairs of a distinct row of covariates and a report, shape (S, pairs)."""
     coefficients = posterior["coefficients"].values
     coefficients = coefficients.reshape(-1, *coefficients.shape[2:])
@@ -67,7 +70,10 @@ def _of_pairs(posterior, design, table, log_constants, pair, denied):
         for name in (str(name).removeprefix("index ") for name in design.data_vars if str(name).startswith("index ")):
             effects = posterior[name].values.reshape(size, -1, a)
             eta = eta + design[f"value {name}"].values[cell][:, None] * effects[:, design[f"index {name}"].values[cell]]
-        shares = log_softmax(eta, axis=-1)
+        for name in (str(name) for name in design.data_vars if str(name).startswith("basis ")):  # of smooths
+            effects = posterior[name.removeprefix("basis ")].values.reshape(size, -1, a)
+            eta = eta + design[name].values[cell] @ effects
+        shares = log_softmax(logits_of(eta, *link), axis=-1)
         rows = table[code]
         if denied is not None:  # rows that hang on δ
             delta = expit(design["denial_columns"].values[cell] @ _flat(posterior["denial_coefficients"]))

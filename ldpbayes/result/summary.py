@@ -3,11 +3,12 @@
 import numpy as np
 import xarray as xr
 
-from ldpbayes.inference.diagnostics import TARGETS, Statistics
+from ldpbayes.inference.diagnostics import TARGETS
+from ldpbayes.result.fits import Fit
 
 
-def write_summary(result: xr.DataTree, summary: Statistics) -> None:
-    """Add the group ``summary`` to a result.
+def summary_of(fit: Fit, posterior: xr.Dataset) -> xr.Dataset:
+    """Return the group ``summary`` of a result.
 
     Variables have dims (target, [cell,] category) with targets distribution and frequency: the entries of a Statistics, nan
     where nothing is known of F. Derived quantities have the same variables under ``derived_…``, dims [cell,] quantity;
@@ -16,30 +17,33 @@ def write_summary(result: xr.DataTree, summary: Statistics) -> None:
 
     Parameters
     ----------
-    result : DataTree
-        With draws.
-    summary : Statistics
+    fit : Fit
+        With its summary.
+    posterior : Dataset
+        The group of that name.
     """
-    posterior, entries = result["posterior"], dict(summary.entries)
-    first = posterior["distribution"]
-    dims, shape = first.dims[2:], first.shape[2:]
+    assert fit.summary is not None
+    summary, dims = fit.summary, fit.data.dims
+    entries = dict(summary.entries)
     targets = [entries.pop(name, None) for name in TARGETS]
-    blank = np.full(shape, np.nan)
     keys = targets[0] or {}  # of P
-    data = {key: (("target", *dims), np.stack([blank if x is None else x[key] for x in targets])) for key in keys}
+    blank = {key: np.full_like(value, np.nan) for key, value in keys.items()}
+    data = {key: (("target", *dims), np.stack([(x or blank)[key] for x in targets])) for key in keys}
     coords = {"target": list(TARGETS)} | {
-        name: values for name, values in first.coords.items() if values.dims and set(values.dims) <= set(dims)
+        name: values for name, values in posterior.coords.items() if values.dims and set(values.dims) <= set(dims)
     }
-    dims_of = {"derived": (*dims[:-1], "quantity"), "parameter": ("parameter",)}
     for name, own in entries.items():
-        if name not in dims_of:
-            dims_of[name] = posterior[name].dims[2:]
-            coords |= {dim: posterior[name].coords[dim] for dim in dims_of[name] if dim in posterior[name].coords}
-        data |= {f"{name}_{key}": (dims_of[name], value) for key, value in own.items()}
+        ndim = np.ndim(own["mean"])
+        if name in ("derived", "parameter"):
+            dims_of = (*dims[: ndim - 1], "quantity" if name == "derived" else "parameter")
+        else:
+            dims_of = fit.dims[name] if name in fit.dims else fit.draws[name][0]
+            coords |= {dim: posterior.coords[dim] for dim in dims_of if dim in posterior.coords}
+        data |= {f"{name}_{key}": (dims_of, value) for key, value in own.items()}
     coords |= {
         dim: list(names) for dim, names in (("quantity", summary.quantities), ("parameter", summary.parameters)) if names
     }
-    result["summary"] = xr.DataTree(xr.Dataset(data, coords, {"ci_prob": summary.ci_prob, "ci_kind": "eti"}))
+    return xr.Dataset(data, coords, {"ci_prob": summary.ci_prob, "ci_kind": "eti"})
 
 
 def unknown_arrays(posterior: xr.DataTree) -> list[str]:

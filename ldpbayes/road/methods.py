@@ -17,13 +17,16 @@ for _module in pkgutil.iter_modules(methods.__path__):
     if not _module.name.startswith("_"):  # modules with an underscore load compilers
         importlib.import_module(f"{methods.__name__}.{_module.name}")
 
+_every = {cls.name: cls for cls in AbstractPosterior.__subclasses__() if not inspect.isabstract(cls)}
+
+
+def _place(name: str) -> int:
+    """Return how many methods come before one."""
+    return 1 + _place(_every[name].after) if _every[name].after else 0
+
+
 #: Posterior methods by name, in the order in which ``auto`` considers them: every subclass in a file of methods/.
-METHODS = {
-    cls.name: cls
-    for cls in sorted(
-        (cls for cls in AbstractPosterior.__subclasses__() if not inspect.isabstract(cls)), key=lambda cls: cls.order
-    )
-}
+METHODS = {name: _every[name] for name in sorted(_every, key=_place)}
 
 #: Names of methods of one collection, and of those that are of cells alone.
 NAMES = (*METHODS, *(name for name in JOINT if name not in METHODS))

@@ -8,9 +8,9 @@ from ldpbayes.methods.many import undrawn
 from ldpbayes.methods.watch import Watch
 from ldpbayes.priors import Dirichlet
 from ldpbayes.priors.dirichlet import evidence_error
-from ldpbayes.result.beside import add_sensitivity
 from ldpbayes.result.cells import facts_of_cells
-from ldpbayes.result.moments import build_moments
+from ldpbayes.result.fits import Fit
+from ldpbayes.result.moments import of_moments
 
 #: Why a result has no draws.
 ASKED = "Moments, intervals and evidence were asked for, and no draws."
@@ -18,8 +18,8 @@ MANY_CATEGORIES = "So many categories have moments, intervals and evidence, and 
 MANY_CELLS = "So many cells have moments, intervals and evidence in vectorized calls, and no draws."
 
 
-def moments_of(data, problems, run: dict, settings: dict, method: str = "auto"):
-    """Return the result of a collection or of all cells, without draws.
+def moments_of(data, problems, run: dict, settings: dict, method: str = "auto") -> tuple[Fit, Scaled | None, float]:
+    """Return the Fit of a collection or of all cells, without draws.
 
     Parameters
     ----------
@@ -35,14 +35,14 @@ def moments_of(data, problems, run: dict, settings: dict, method: str = "auto"):
 
     Returns
     -------
-    DataTree, what scaling the prior does to the shares (a Scaled or None), and the predicted error of means and sds, in sds
+    Fit, what scaling the prior does to the shares (a Scaled or None), and the predicted error of means and sds, in sds
 
     Raises
     ------
     InfeasibleError
         As for ``undrawn``.
     """
-    labels, prior, ci_prob, facts = data.labels if data.by else None, problems[0].prior, run["ci_prob"], None
+    labels, prior, ci_prob, facts = data.labels, problems[0].prior, run["ci_prob"], {}
     watch = Watch(run["progressbar"])
     entries, general, checked, servers, _ = undrawn(problems, tails(ci_prob), method, labels, watch)
     under = entries.pop("under", None)
@@ -83,7 +83,7 @@ def moments_of(data, problems, run: dict, settings: dict, method: str = "auto"):
     mean, sd = (entries[f"distribution_{name}"] for name in ("mean", "sd"))
     scaled = None if under is None else Scaled.of(mean, sd, under, shares=True, ci_prob=ci_prob)
     several = "several" if len(set(names)) > 1 else names[0]
-    tree = build_moments(
+    fit = of_moments(
         data,
         prior,
         method=several,
@@ -94,8 +94,8 @@ def moments_of(data, problems, run: dict, settings: dict, method: str = "auto"):
         facts=facts,
     )
     if scaled is not None:
-        add_sensitivity(tree, data, [scaled.at(k) for k in range(len(data))] if labels else [scaled])
-    return tree, scaled, _error(general, entries, problems[0])
+        fit.scaled = [scaled.at(k) for k in range(len(data))] if labels else [scaled]
+    return fit, scaled, _error(general, entries, problems[0])
 
 
 def _under(servers, alpha, shape):

@@ -25,10 +25,9 @@ from ldpbayes.methods.nuts import JOINT
 from ldpbayes.methods.problem import Joint, Problem, over_all, prior_of_cells, scaled
 from ldpbayes.methods.watch import Watch
 from ldpbayes.priors import AbstractPrior
-from ldpbayes.result.beside import cells_left_out, leave_out
-from ldpbayes.result.building import of_answer
+from ldpbayes.result.building import of_answer, write
 from ldpbayes.result.cells import of_answers, stack
-from ldpbayes.result.facts import state
+from ldpbayes.result.fits import Fit, cells_left_out
 from ldpbayes.result.frame import Result
 from ldpbayes.result.moments import summary_alone
 from ldpbayes.road.methods import CONJUGATE, METHODS, Selection
@@ -42,11 +41,11 @@ INTERRUPTED = "the fit was interrupted before it."
 
 @dataclass(frozen=True, eq=False)
 class UnderPrior:
-    """A result under one prior.
+    """A fit under one prior.
 
     Attributes
     ----------
-    tree : Result
+    fit : Fit
     problems : sequence of Problem
         Of each cell, or of the one collection; none under a prior over all cells.
     trouble : str
@@ -55,7 +54,7 @@ class UnderPrior:
         Why, by label, of cells that cannot be served.
     """
 
-    tree: Result
+    fit: Fit
     problems: Sequence[Problem] = ()
     trouble: str = ""
     left_out: Mapping[str, str] = field(default_factory=dict)
@@ -70,10 +69,15 @@ def walk(data: Any, prior: Any, request: Request) -> Result:
     prior : as in fit
     request : Request
     """
+    return write(_walked(data, prior, request))
+
+
+def _walked(data: Any, prior: Any, request: Request) -> Fit:
+    """Return the Fit of a collection, or of all cells but those that cannot be served, which it names."""
     left_out: dict[str, str] = {}
     while True:
         try:
-            tree, refused = _walked(data, prior, request)
+            fit, refused = _of_all(data, prior, request)
             break
         except CellsError as err:
             left = [key for key, label in zip(data, data.labels, strict=True) if label not in err.reasons]
@@ -83,12 +87,12 @@ def walk(data: Any, prior: Any, request: Request) -> Result:
             data = data.take(left)
     left_out |= refused
     if left_out:
-        leave_out(tree, cells_left_out(left_out, len(left_out) + tree["posterior"].sizes["cell"]))
-    return tree
+        fit.leave_out(cells_left_out(left_out, len(left_out) + len(fit.data)))
+    return fit
 
 
-def _walked(data: Any, prior: Any, request: Request) -> tuple[Result, Mapping[str, str]]:
-    """Return (the result of data with all that is said beside it, why some cells cannot be served, by label)."""
+def _of_all(data: Any, prior: Any, request: Request) -> tuple[Fit, Mapping[str, str]]:
+    """Return (the Fit of data with all that is said beside it, why some cells cannot be served, by label)."""
     data = scaled(data)
     ruling, selection = settle(data, prior, request)
     belief, undrawn = prior_of_cells(ruling.prior, data), request.undrawn(data)
@@ -108,25 +112,24 @@ def _walked(data: Any, prior: Any, request: Request) -> tuple[Result, Mapping[st
         ruling = jeffreys_because(f"the answer under the learnt prior was rejected: {trouble.rstrip('.')}.")
         belief = prior_of_cells(ruling.prior, data)
         fitted = _fitted(data, belief, request, undrawn)
-    tree = fitted.tree
+    fit = fitted.fit
     if ruling.sentence:
-        tree.attrs["prior_reason"] = ruling.sentence
-    if not data.keeps_reports and (undrawn or not data.by):
+        fit.facts["prior_reason"] = ruling.sentence
+    if not data.keeps_reports:
         from ldpbayes.fitness.sums import described
 
-        state(tree, described(data))
-    if undrawn and "draw" not in tree["posterior"].sizes:
-        return tree, fitted.left_out
-    if not data.by:
-        state(tree, _about_order(data, fitted.problems[0].prior))
-    if request.estimates and (data.by or data.keeps_reports):
+        fit.facts |= described(data)
+    if undrawn and not fit.draws:
+        return fit, fitted.left_out
+    fit.facts |= _about_order(data, fit.prior)
+    if request.estimates:
         from ldpbayes.describing.posterior import describe
 
         with warnings.catch_warnings():
             if data.by:
                 warnings.simplefilter("ignore", LDPBayesWarning)  # said once, for all cells
-            describe(tree, _served(data, fitted.left_out), fitted.problems, belief, evidence_of)
-    return tree if keeps_draws else summary_alone(tree), fitted.left_out
+            describe(fit, fitted.problems, belief, evidence_of)
+    return fit if keeps_draws else summary_alone(fit), fitted.left_out
 
 
 def settle(data: Any, prior: Any, request: Request) -> tuple[Ruling, Selection | None]:
@@ -205,14 +208,13 @@ def _moments(data: Any, belief: Any, request: Request) -> UnderPrior:
 
     Of an expansion whose error is above that of the means of the usual draws, draws are made where they are affordable.
     """
-    if not data.by:
-        refuse_long(data)
+    refuse_long(data)
     problems = [Problem.of(cell, belief) for cell in data.collections()]
     first, usual = problems[0], math.prod(request.drawing(data.n_categories).sizes().values())
     conjugate = first.mixing is not None and not first.mixing.atom
     drawn, drawable = None, request.automatic and not data.by and data.keeps_reports and conjugate
     try:
-        tree, moved, error = moments_of(data, problems, request.run, request.stated | {"draws": request.draws}, request.name)
+        fit, moved, error = moments_of(data, problems, request.run, request.stated | {"draws": request.draws}, request.name)
         if drawable and error > 1 / math.sqrt(usual):
             drawn = _drawn(data, belief, request)
     except InfeasibleError:
@@ -222,12 +224,12 @@ def _moments(data: Any, belief: Any, request: Request) -> UnderPrior:
     if drawn is not None and not drawn.trouble:
         return drawn
     if data.by:
-        state(tree, decision_of_cells(data.labels, None, moved))
+        fit.facts |= decision_of_cells(data.labels, None, moved)
     else:
-        state(tree, decision_given(data if data.keeps_reports else None, moved))
+        fit.facts |= decision_given(data if data.keeps_reports else None, moved)
     if data.derived:
-        tree.attrs["reason"] += " Derived quantities need draws and are left out."
-    return UnderPrior(tree, problems)
+        fit.facts["reason"] += " Derived quantities need draws and are left out."
+    return UnderPrior(fit, problems)
 
 
 def _drawn(collection: Any, belief: Any, request: Request) -> UnderPrior | None:
@@ -268,7 +270,7 @@ def _answered(
         engine = request.engine(methods, sizes)
         answer, why = engine.answer(problem, engine.plan(problem), **request.run), "Chosen by the caller."
         if answer.outcome.rejected:
-            raise ConvergenceError(answer.outcome.rejected, of_answer(answer, reason=why))
+            raise ConvergenceError(answer.outcome.rejected, write(of_answer(answer, reason=why)))
     draws = answer.method.draws
     if isinstance(request.method, str) and request.draws is None and draws < Sizes.usual:
         why += f" {draws} draws a chain, for the memory of so many categories."
@@ -309,17 +311,17 @@ def _each(cells: Cells, belief: Any, request: Request) -> UnderPrior:
     problems = [Problem.of(cell, belief) for cell in cells.collections()]
     prior = problems[0].prior
     if request.draws == 0:  # moments of each
-        tree = stack(cells, prior, list(answers.values()), request.stated)
-        state(tree, decision_of_cells(cells.labels, tree["cells"].to_dataset()))
-        return UnderPrior(tree, problems, "", left_out)
+        fit = stack(cells, prior, list(answers.values()), request.stated)
+        fit.facts |= decision_of_cells(cells.labels, fit.cells)
+        return UnderPrior(fit, problems, "", left_out)
     pairs = list(answers.values())
     trouble = _trouble(cells, [answer for answer, _ in pairs])
     if not cells.laws and all(_together(answer) for answer, _ in pairs):
         answers.clear()
-        tree = of_answers(cells, prior, pairs, request.stated | request.sizes())
+        fit = of_answers(cells, prior, pairs, request.stated | request.sizes())
     else:
-        tree = stack(cells, prior, [of_answer(answer, reason=reason) for answer, reason in pairs], request.stated)
-    return UnderPrior(tree, problems, trouble, left_out)
+        fit = stack(cells, prior, [of_answer(answer, reason=reason) for answer, reason in pairs], request.stated)
+    return UnderPrior(fit, problems, trouble, left_out)
 
 
 def _together(answer: MethodAnswer) -> bool:
@@ -358,7 +360,7 @@ def _answers(cells: Cells, belief: Any, request: Request) -> tuple[dict, dict[st
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", LDPBayesWarning)  # said once, for all cells
                     if request.draws == 0:
-                        answers[key] = walk(cell, belief, own_request)
+                        answers[key] = _walked(cell, belief, own_request)
                         continue
                     answers[key] = _alone(cell, belief, own_request)
             except (InfeasibleError, ConvergenceError) as err:
@@ -368,13 +370,6 @@ def _answers(cells: Cells, belief: Any, request: Request) -> tuple[dict, dict[st
                 raise KeyboardInterrupt
     reached = len(answers) + len(refused)
     return answers, refused | {label: InfeasibleError(INTERRUPTED) for _, label, *_ in every[reached:]}
-
-
-def _served(data: Any, left_out: Mapping[str, str]) -> Any:
-    """Return the data that a result has: of cells all but those that were left out."""
-    if not left_out:
-        return data
-    return data.take([key for key, label in zip(data, data.labels, strict=True) if label not in left_out])
 
 
 def _about_order(collection: Any, prior: AbstractPrior) -> dict[str, str]:

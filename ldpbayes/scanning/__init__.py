@@ -12,18 +12,22 @@ if TYPE_CHECKING:
     from ldpbayes.scanning.driver import Scan as Scan
     from ldpbayes.scanning.driver import scan as scan
     from ldpbayes.scanning.fold import Fold as Fold
+    from ldpbayes.scanning.found import ChannelCells as ChannelCells
     from ldpbayes.scanning.found import Found as Found
+    from ldpbayes.scanning.partials import ChannelSums as ChannelSums
     from ldpbayes.scanning.partials import Partial as Partial
     from ldpbayes.scanning.partials import ReportSample as ReportSample
     from ldpbayes.scanning.pilots import Pilots as Pilots
 
 _HOMES = {
+    "ChannelCells": "scanning.found",
     "Fold": "scanning.fold",
     "Found": "scanning.found",
     "Partial": "scanning.partials",
     "Pilots": "scanning.pilots",
     "ReportSample": "scanning.partials",
     "Scan": "scanning.driver",
+    "ChannelSums": "scanning.partials",
     "scan": "scanning.driver",
 }
 

@@ -3,28 +3,29 @@
 import contextlib
 import dataclasses
 import functools
-import importlib
+import pathlib
 import signal
 import sys
+import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from numpy.typing import ArrayLike
 
 from ldpbayes import checks, files
 from ldpbayes.errors import ArgumentError, DataError, shown
+from ldpbayes.presenting import Recorded, recorded
 from ldpbayes.progress import track
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.scanning.checkpoint import Checkpoint
-from ldpbayes.scanning.constants import KEPT_BYTES, KEPT_MOST
-from ldpbayes.scanning.fold import APART, Fold
+from ldpbayes.scanning.fold import Fold
 from ldpbayes.scanning.found import Found
 from ldpbayes.scanning.partials import NOTHING, Partial
 from ldpbayes.scanning.pilots import Pilots
-from ldpbayes.scanning.spark import SparkFiles
-from ldpbayes.sources.base import check_total
-from ldpbayes.sources.channels import COPIES
+from ldpbayes.scanning.users import Partitions
+from ldpbayes.sources.base import check_column, check_total
+from ldpbayes.sources.channels import COPIES, by_epsilon, protocol_at
 from ldpbayes.sources.missing import Missing
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.parameters import (
@@ -41,16 +42,10 @@ from ldpbayes.sources.parameters import (
 from ldpbayes.sources.skipping import Skipped
 from ldpbayes.sources.stream import Piece, in_order
 
-#: Up to this ε the expansion at a point is within a tenth of a posterior sd for any number of reports.
-PLAIN = 1.5
-#: Beyond, cells keep a sample of so many reports for the check of their summary.
-SAMPLED = 10_000
-#: Up to this ε as many reports make a summary accurate; beyond, so many a category.
-KEPT_TO, KEPT_EACH = 2.0, 2000
-_COUNTING, _EXPANDING = "Counting reports", "Expanding the likelihood"
+_SORTING, _COUNTING, _EXPANDING = "Putting reports together by user", "Counting reports", "Expanding the likelihood"
 
 
-class Scan:
+class Scan(Recorded):
     """A scan, run by calling it; see ``scan``.
 
     Its pieces and its fold are public, for engines that send the work to where the rows are. The same result comes from::
@@ -75,14 +70,26 @@ class Scan:
     jobs : int
     progressbar : bool
     checkpoint, quarantine : path-like or None
+    published : sequence of str
+        The protocols that the metadata of files state, as texts.
     """
 
-    def __init__(self, table, fold: Fold, jobs: int, progressbar: bool, checkpoint: Any, quarantine: Any) -> None:
-        self.table, self.fold, self.jobs = table, fold, jobs
+    def __init__(
+        self,
+        table: Any,
+        fold: Fold,
+        jobs: int = 1,
+        progressbar: bool = False,
+        checkpoint: Any = None,
+        quarantine: Any = None,
+        published: Sequence[str] = (),
+    ) -> None:
+        self.table, self.fold, self.jobs, self.published = table, fold, jobs, published
         self.progressbar, self.checkpoint, self.quarantine = progressbar, checkpoint, quarantine
         self._first: Partial | None = None
         self._state: Checkpoint | None = None
         self._stopped: list[int] = []
+        self._users: tuple[list, Skipped | None] | None = None
 
     def __repr__(self) -> str:
         by = f" by {' × '.join(self.fold.by)}" if self.fold.by else ""
@@ -102,18 +109,16 @@ class Scan:
             if marks is None:
                 raise ArgumentError("checkpoint needs files, whose rows can be found again; leave it out.")
             self._state = Checkpoint(self.checkpoint, [*marks, *self._marks()])
-        with contextlib.suppress(ImportError):  # which Arrow would do in the middle, where Ctrl-C is lost
-            importlib.import_module("pandas")
         try:
-            with _interrupts() as self._stopped:
-                self._first = self._pass(None)
+            with _interrupts() as self._stopped, self._by_user():
+                self._first = self._pass(None, self._state)
                 if self._first.skipped is not None:
                     self._first.skipped.tell(self.quarantine)
                 if self.fold.countable:
                     cells = self._found()
                 else:
                     at = self.fold.pilots(self._first)
-                    cells = self._found(self._pass(at), at)
+                    cells = self._found(self._pass(at, self._state), at)
                 self._stop()
         except KeyboardInterrupt:
             if self._state is not None:
@@ -121,7 +126,7 @@ class Scan:
             raise
         finally:
             self._stopped = []
-        cells.checkpoint = self._state
+        cells._keep(self._call)
         return cells
 
     def again(self, pilots: Mapping | ArrayLike, spread: ArrayLike | None = None) -> Found:
@@ -145,41 +150,68 @@ class Scan:
         """
         if self.fold.countable:
             raise ArgumentError(f"reports of {self.fold.protocol.name} are counted; their cells have no pilots.")
-        self._state = None
-        if self._first is None:
-            self._first = self._pass(None)
-        at = self.fold.pilots_at(self._first, pilots, spread)
-        return self._found(self._pass(at), at)
+        with self._by_user():
+            if self._first is None:
+                self._first = self._pass(None)
+            at = self.fold.pilots_at(self._first, pilots, spread)
+            return self._found(self._pass(at), at)
 
     def pieces(self) -> list[Piece]:
-        """Return the pieces of the source, each of which any worker can read."""
+        """Return the pieces of the source, each of which any worker can read.
+
+        Raises
+        ------
+        ArgumentError
+            Where reports are put together by user, which no worker does by itself.
+        """
+        if self.fold.user is not None:
+            raise ArgumentError("by_user must be left out of a scan in pieces; call the scan.")
         return list(self.table.pieces(self.fold.columns))
 
     # ---- inside ------------------------------------------------------------------------------------------------------
-    def _pass(self, at: Pilots | None) -> Partial:
-        """Return the total of one pass."""
+    def _pass(self, at: Pilots | None, state: Checkpoint | None = None) -> Partial:
+        """Return the total of one pass, which a checkpoint may note."""
         fold, name = self.fold, _COUNTING if at is None else _EXPANDING
         batch = self.table.grouped(fold.columns) if fold.countable else None
         if batch is not None:
             return self._whole(fold.partial(batch))
         work = functools.partial(fold.partial, at=at)
-        total = self.table.total(work, fold.columns)
+        total = self.table.total(work, fold.columns) if self._users is None else None
         if total is not None:
             return self._whole(total)
-        pieces = self.table.pieces(fold.columns)
+        pieces = self.table.pieces(fold.columns) if self._users is None else self._users[0]
         done: set[str] = set()
         total = NOTHING
-        if self._state is not None:
-            done, total = self._state.passes.get(name, (done, total))
+        if state is not None:
+            done, total = state.passes.get(name, (done, total))
             pieces = [piece for piece in pieces if piece.identity() not in done]
         results, rows = in_order(work, pieces, self.jobs), self.table.n_rows
         for piece, partial in track(results, name, rows, shown=self.progressbar, weight=lambda item: item[0].n_rows or 0):
             total += partial
             done.add(piece.identity())
-            if self._state is not None:
-                self._state.add(name, done, total)
+            if state is not None:
+                state.add(name, done, total)
             self._stop()
-        return self._whole(total)
+        return self._whole(total) if self._users is None else dataclasses.replace(total, skipped=self._users[1])
+
+    @contextlib.contextmanager
+    def _by_user(self) -> Iterator[None]:
+        """Have the reports of each user put together, in files that are there meanwhile, where a column names the users."""
+        if self.fold.user is None:
+            yield
+            return
+        with tempfile.TemporaryDirectory(prefix="ldpbayes-") as folder:
+            pieces = self.table.pieces(self.fold.columns)  # of files it is then known how many rows they have
+            rows, visible = self.table.n_rows, self.progressbar
+            partitions, total = Partitions(self.fold, pathlib.Path(folder), rows), NOTHING
+            for piece in track(pieces, _SORTING, rows, shown=visible, weight=lambda item: item.n_rows or 0):
+                total += self.fold.by_user(piece, partitions)
+                self._stop()
+            self._users = partitions.pieces(), self._whole(total).skipped
+            try:
+                yield
+            finally:
+                self._users = None
 
     def _stop(self) -> None:
         """Raise the KeyboardInterrupt that foreign code has swallowed."""
@@ -189,7 +221,12 @@ class Scan:
     def _found(self, second: Partial | None = None, at: Pilots | None = None) -> Found:
         """Return the cells of both passes, which know from which files they are."""
         found = self.fold.finish(self._first or NOTHING, second, at)
+        stated = [parse_protocol(text).protocol for text in dict.fromkeys(self.published)]
+        other = next((protocol for protocol in stated if protocol not in found.protocols), None)
+        if other is not None:
+            raise DataError(f"the metadata of a file states {shown(other)}, which made none of its reports; write it again")
         found.origins, found.copies = self.table.origins(self.fold.report), self.table.copies
+        found.checkpoints = () if self._state is None else (self._state,)
         return found
 
     def _whole(self, total: Partial) -> Partial:
@@ -201,13 +238,15 @@ class Scan:
 
     def _marks(self) -> list[str]:
         """Return what tells this scan from others of the same files: all that its fold was made of."""
-        settings = {field.name: getattr(self.fold, field.name) for field in dataclasses.fields(self.fold)}
-        return [protocol_text(settings.pop("protocol"), self.fold.categories), repr(settings)]
+        settings = {field.name: getattr(self.fold, field.name) for field in dataclasses.fields(self.fold) if field.repr}
+        made = "" if settings.pop("make") is None else "by its level"
+        return [protocol_text(settings.pop("protocol"), self.fold.categories), made, repr(settings)]
 
 
+@recorded
 def scan(
     source: Any,
-    protocol: AbstractProtocol | None = None,
+    protocol: AbstractProtocol | str | Callable[[float], AbstractProtocol] | None = None,
     report: str | Sequence[str] | None = None,
     by: str | Sequence[str] | None = None,
     *,
@@ -215,6 +254,8 @@ def scan(
     sample: int | None = None,
     jobs: int = 1,
     categories: Sequence[str] | None = None,
+    epsilon_column: str | None = None,
+    by_user: str | None = None,
     checkpoint: Any = None,
     keep: int | None = None,
     random_seed: int = 0,
@@ -224,6 +265,7 @@ def scan(
     quarantine: Any = None,
     missing: str | float | Sequence[str | float] | None = None,
     copies: str = "refuse",
+    bitorder: str = "big",
 ) -> Scan:
     """Return a scan of reports that need not fit in memory, to be run by calling it.
 
@@ -237,8 +279,9 @@ def scan(
     source : path, list of paths, Arrow table, dataset or reader, DuckDB relation or data frame
         Files are Parquet, CSV, JSON lines or Arrow; they may be a pattern such as ``"reports/*.parquet"`` or a folder, and
         names of folders such as ``country=NL`` are columns. Spark's data frames are counted and added up by its workers.
-    protocol : AbstractProtocol, optional
-        May be left out where the reports state it, as ``write`` makes them.
+    protocol : AbstractProtocol, str or callable, optional
+        May be left out where the reports state it, as ``write`` makes them: each protocol that their column ``protocol``
+        states is then a channel. A name or a function from ε goes with ``epsilon_column``.
     report : str or sequence of str, optional
         The column or columns of one report; the protocol's own names by default. Packed bits (``numpy.packbits``) in a
         column of bytes are read fastest; see ``read`` for other forms.
@@ -254,6 +297,12 @@ def scan(
         Threads that read and count.
     categories : sequence of str, optional
         Labels of the categories.
+    epsilon_column : str, optional
+        The column of the ε of each report, where it changes over time: each level is a channel, and what a cell has of its
+        channels adds up. As for ``read``.
+    by_user : str, optional
+        The column of users, each of whom may have sent several reports: every user is then one report, a history, as for
+        ``read``. Reports are put together in temporary files, some 40 bytes each; memory does not grow with their number.
     checkpoint : path-like, optional
         Where the state of the scan is kept, so that it goes on after being killed; ``write`` removes it once it has written
         the cells. Files only.
@@ -267,7 +316,7 @@ def scan(
     spark : pyspark.sql.SparkSession or str, optional
         A session, or the URL of a master such as ``"local[2]"``: the workers of Spark read the row groups of Parquet files,
         which they must see under the same paths. The cells are those that one machine finds.
-    bad_rows, quarantine, missing, copies
+    bad_rows, quarantine, missing, copies, bitorder
         As for ``read``: rows that hold no report are refused, or left out, counted and written to a CSV file; answers that
         are missing are counted by cell.
 
@@ -294,45 +343,63 @@ def scan(
     >>> found["NL",].n_reports, found["NL",].gradient.shape
     (500.0, (32,))
     """
-    if protocol is not None:
+    level = checks.column(epsilon_column, "epsilon_column")
+    if protocol is not None and level is None:
         check_protocol(protocol)
     jobs = checks.integer(jobs, "jobs", 1, 256)
     visible = sys.stderr.isatty() if progressbar is None else checks.flag(progressbar, "progressbar")
     with files.keeping_inputs():
         table = open_source(source)
         skipped = Skipped.of(bad_rows, quarantine)
+    user = checks.column(by_user, "by_user")
+    if user is not None and (spark is not None or checkpoint is not None or missing is not None):
+        raise ArgumentError("checkpoint, missing and spark must be left out with by_user.")
     if spark is not None:
         if checkpoint is not None or jobs != 1:
             raise ArgumentError("checkpoint and jobs are for scans of one machine; leave them out with spark.")
+        from ldpbayes.scanning.spark import SparkFiles
+
         table = SparkFiles(table, spark, visible)
     table.lenient, table.copies = skipped is not None, checks.choice(copies, "copies", COPIES)
     published = [entries.get(METADATA) for entries in table.metadata()]
-    _check_same_protocol(table, published)
-    texts = table.first(COLUMN)
-    texts = texts if states_protocols(texts) else []
-    labels = labels_of(categories)
-    protocols, categories = protocols_of(texts, published, protocol, labels)
-    (protocol,) = protocols.values()  # of the first row; the fold refuses those of others
-    plain = protocol.epsilon <= PLAIN
+    made = _made_by(table, protocol, labels_of(categories), level, published)
     by = checks.columns(by, "by") or ()
+    design = made["protocol"].repeats() if user is not None else None
+    single = made["protocol"] if design is None else design.single
     fold = Fold(
-        protocol,
-        tuple(protocol.report_fields if report is None else checks.columns(report, "report") or ()),
-        tuple(by),
-        checks.columns(pilot_by, "pilot_by"),
-        categories,
-        checks.integer((0 if plain or protocol.countable() else SAMPLED) if sample is None else sample, "sample", 0, 10**8),
-        checks.integer(random_seed, "random_seed", 0, checks.MAX_SEED - 1),
-        checks.integer(kept_below(protocol) if keep is None else keep, "keep", 0, 10**9),
-        spread=not plain,
-        labelled=labels is not None,
-        stated=bool(texts),
-        positions=stated_throughout(texts, published),
+        report=tuple(single.report_fields if report is None else checks.columns(report, "report") or ()),
+        by=tuple(by),
+        pilot_by=checks.columns(pilot_by, "pilot_by"),
+        sample=None if sample is None else checks.integer(sample, "sample", 0, 10**8),
+        seed=checks.integer(random_seed, "random_seed", 0, checks.MAX_SEED - 1),
+        keep=None if keep is None else checks.integer(keep, "keep", 0, 10**9),
+        labelled=categories is not None,
         of_texts=table.of_texts,
         skip=skipped.most if skipped else 0,
+        user=user,
+        bitorder=bitorder,
         missing=Missing.of(missing, by),
+        **made,
     )
-    return Scan(table, fold, jobs, visible, checkpoint, quarantine)
+    return Scan(table, fold, jobs, visible, checkpoint, quarantine, list(filter(None, published)))
+
+
+def _made_by(table: Any, protocol: Any, labels: Any, level: str | None, published: Sequence[str | None]) -> dict[str, Any]:
+    """Return what a Fold takes about how reports were made: their protocol, or what says it of each."""
+    if level is not None:
+        make = by_epsilon(protocol, labels)
+        first = [protocol] if isinstance(protocol, AbstractProtocol) else table.first(level)
+        if not first:
+            check_column(table.names(), level)
+            raise DataError("the source has no rows")
+        made = first[0] if first[0] is protocol else protocol_at(make, str(first[0]).strip(), level)
+        return {"protocol": made, "categories": labels_of(labels, made), "level": level, "make": make}
+    texts = table.first(COLUMN)
+    texts = texts if states_protocols(texts) else []
+    stated, categories = protocols_of(texts, () if texts else published, protocol, labels)
+    (made,) = stated.values()
+    facts = {"protocol": made, "categories": categories, "positions": stated_throughout(texts, published)}
+    return facts | ({"level": COLUMN, "fixed": protocol is not None} if texts else {})
 
 
 @contextlib.contextmanager
@@ -353,23 +420,3 @@ def _interrupts() -> Iterator[list[int]]:
         yield noted
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _check_same_protocol(table, published):
-    """Refuse files whose metadata state several protocols, by their names."""
-    stated = [(path, text) for path, text in zip(table.paths, published, strict=False) if text]
-    for path, text in stated[1:]:
-        first, other = (parse_protocol(text).protocol for text in (stated[0][1], text))
-        if first != other:
-            raise DataError(
-                f"states {shown(other)}, but {stated[0][0]} states {shown(first)}; {APART}", source=path, field=COLUMN
-            )
-
-
-def kept_below(protocol: AbstractProtocol) -> int:
-    """Return the number of reports below which a cell keeps them whole: its summary might be off by a tenth of a sd."""
-    if protocol.epsilon <= PLAIN:
-        return 0
-    if protocol.epsilon <= KEPT_TO:
-        return SAMPLED
-    return min(KEPT_EACH * protocol.n_categories, KEPT_MOST, KEPT_BYTES * 8 // protocol.n_categories)

@@ -1,37 +1,35 @@
 """The fold of a scan: what one piece of a table gives, what a cell's pilot is, and what the totals mean."""
 
 import functools
-import hashlib
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ldpbayes import checks, hashing
+from ldpbayes import checks
 from ldpbayes.arrays import groups_of
-from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
-from ldpbayes.likelihoods import Summary
 from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.scanning import passes, pilots
-from ldpbayes.scanning.constants import MOST_ROWS, ROWS_A_CELL
-from ldpbayes.scanning.found import Found
-from ldpbayes.scanning.partials import NOTHING, SIZES, Partial, ReportSample
-from ldpbayes.scanning.pilots import Pilots
+from ldpbayes.scanning.channel import ReportChannel
+from ldpbayes.scanning.constants import MAX_DRIFTED, MOST_ROWS, ROWS_A_CELL
+from ldpbayes.scanning.found import ChannelCells, Found
+from ldpbayes.scanning.partials import NOTHING, Partial
+from ldpbayes.scanning.pilots import Keeping, Pilots, posterior_moments
+from ldpbayes.scanning.users import Partition, Partitions, histories_of, with_lengths
 from ldpbayes.sources.base import check_total, shared_keys, sorted_keys
-from ldpbayes.sources.encode import Format, cells, encoded_key
+from ldpbayes.sources.channels import protocol_at
+from ldpbayes.sources.constants import MAX_CHANNELS
+from ldpbayes.sources.encode import Format, encoded_key
 from ldpbayes.sources.keys import check_alike, check_kinds, kinds_of
-from ldpbayes.sources.missing import Missing, answers, sentence
+from ldpbayes.sources.missing import Missing, added, answers, sentence
 from ldpbayes.sources.opening import open_source
-from ldpbayes.sources.parameters import COLUMN, Stated, difference, parse_protocol, protocol_text
+from ldpbayes.sources.parameters import Stated, difference, parse_protocol, protocol_text
 from ldpbayes.sources.skipping import Skipped, good_rows
 from ldpbayes.sources.stream import Batch, Piece
 
-#: What to do with reports of several protocols, such as an ε that changes over time.
-APART = "scan the reports of each protocol by themselves, or take them with read, where each protocol is a channel"
 #: The key of the only cell where no grouping columns are given.
 ALL = ("all",)
 
@@ -43,6 +41,7 @@ class Fold:
     Attributes
     ----------
     protocol : AbstractProtocol
+        Of all reports; with a level that of the first.
     report : tuple of str
         The columns of one report.
     by : tuple of str
@@ -51,26 +50,33 @@ class Fold:
         Those of ``by`` whose cells share a pilot; all of them by default.
     categories : tuple of str, optional
         Labels of the categories.
-    sample : int
-        Most reports of a cell that are kept in its sample.
+    sample : int, optional
+        Most reports of a cell that are kept in its sample; by default as ``keeping`` says.
     seed : int
         Of the sample.
-    keep : int
-        Cells, or groups of cells that share a pilot, with fewer reports keep them whole.
-    spread : bool
-        Whether the likelihood is expanded over the variances of the pilot's posterior rather than at a point.
+    keep : int, optional
+        Cells, or groups of cells that share a pilot, with fewer reports keep them whole; by default as ``keeping`` says.
     labelled : bool
         Whether the caller named the categories, so that reports in the table are labels.
-    stated : bool
-        Whether the table has a column that states the protocol of each report, which must be this one, over these labels.
+    level : str, optional
+        The column that says which protocol made each report: "protocol", or that of ε. Each protocol is a channel.
+    user : str, optional
+        The column of users: every user's reports are one report, a history.
+    make : callable, optional
+        From ε to the protocol, where the level is ε.
+    fixed : bool
+        Whether the protocol that a column states must be this one.
     positions : bool
         Whether whole numbers are known to be reports as the protocol makes them; see ``encode.Format``.
+    bitorder : {"big", "little"}
+        See ``encode.Format``.
     of_texts : bool
         Whether the table holds texts alone, as a CSV file does: keys in plain digits are then whole numbers.
     skip : int
         Whether bad rows are left out: the number of them whose places and texts are kept; 0 refuses them.
     missing : Missing, optional
         Which answers are missing and are counted by cell.
+    keeping : Keeping
     """
 
     protocol: AbstractProtocol
@@ -78,17 +84,25 @@ class Fold:
     by: tuple[str, ...] = ()
     pilot_by: tuple[str, ...] | None = None
     categories: tuple[str, ...] | None = None
-    sample: int = 0
+    sample: int | None = None
     seed: int = 0
-    keep: int = 0
-    spread: bool = False
+    keep: int | None = None
     labelled: bool = False
-    stated: bool = False
+    level: str | None = None
+    user: str | None = None
+    make: Callable[[float], AbstractProtocol] | None = None
+    fixed: bool = False
     positions: bool = False
+    bitorder: str = "big"
     of_texts: bool = False
     skip: int = 0
     missing: Missing | None = None
+    keeping: Keeping = Keeping()  # noqa: RUF009  # it cannot be changed
     labels: tuple[str, ...] = field(init=False)
+    _first: str = field(init=False, repr=False)
+    #: By entries of the column of levels, the texts of their protocols; and by these, the channels.
+    _texts: dict[object, str] = field(init=False, repr=False, default_factory=dict)
+    _channels: dict[str, ReportChannel] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         labels = self.categories or self.protocol.default_labels
@@ -101,18 +115,88 @@ class Fold:
         if self.missing is not None:
             self.missing.check(labels)
         object.__setattr__(self, "labels", labels)
-        object.__setattr__(self, "_text", protocol_text(self.protocol, self.categories))
-        object.__setattr__(self, "_format", Format(self.protocol, self.report, labels, self.labelled, self.positions))
+        object.__setattr__(self, "_first", self._text_of(self.protocol))
 
     @property
     def countable(self) -> bool:
         """Whether the reports are counted, in one pass; otherwise a second pass expands their likelihood."""
-        return self.protocol.countable()
+        return self.user is None and self.protocol.countable()
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are read."""
-        return tuple(dict.fromkeys([*self.by, *self.report, *([COLUMN] if self.stated else [])]))
+        others = [name for name in (self.level, self.user) if name is not None]
+        return tuple(dict.fromkeys([*self.by, *self.report, *others]))
+
+    # ---- channels ----------------------------------------------------------------------------------------------------
+    def channel(self, text: str) -> ReportChannel:
+        """Return the channel of a protocol, by its text."""
+        if text not in self._channels:
+            self._text_of(parse_protocol(text).protocol)
+        return self._channels[text]
+
+    def _text_of(self, protocol: AbstractProtocol) -> str:
+        """Return the text of a protocol, whose reports are a channel from now on."""
+        same = (text for text, channel in self._channels.items() if protocol in (channel.protocol, channel.form.protocol))
+        text = next(same, "") or protocol_text(protocol, self.categories)
+        if text not in self._channels:
+            single, whole, law = protocol, protocol, None
+            if self.user is not None:
+                whole, law = histories_of(protocol), with_lengths
+                single = whole.single
+            form = Format(single, self.report, self.labels, self.labelled, self.positions, self.bitorder)
+            self._channels[text] = ReportChannel(whole, form, law)
+        return text
+
+    def _stated(self, entry: object) -> str:
+        """Return the text of the protocol that an entry of the column of levels states, or the error that says why not."""
+        text = self._texts.get(entry)
+        if text is None:
+            if self.make is None:
+                text = self._checked(parse_protocol(str(entry)))
+            else:
+                text = self._text_of(protocol_at(self.make, str(entry).strip(), self.level))
+            if len(self._texts) >= MAX_CHANNELS:
+                raise DataError(f"has more than {MAX_CHANNELS:,} different entries, each of which is a channel")
+            self._texts[entry] = text
+        return text
+
+    def _checked(self, stated: Stated) -> str:
+        """Return the text of a protocol that the data state; it must be one that this scan can take."""
+        protocol = stated.protocol
+        if protocol.n_categories != self.protocol.n_categories:
+            raise DataError(f"states {shown(protocol)} beside {shown(self.protocol)}, over another number of categories")
+        if stated.categories not in (None, self.categories):
+            raise DataError(f"states other categories than the scan{difference(self.labels, stated.categories or ())}")
+        if self.fixed and protocol != self.protocol:
+            theirs, mine = shown(protocol), shown(self.protocol)
+            raise DataError(f"states {theirs}, the argument {mine}; leave the argument out, or correct it")
+        return self._text_of(protocol)
+
+    def _by_channel(self, batch: Batch) -> Iterator[tuple[str, np.ndarray | None]]:
+        """Yield the texts of the protocols that made the reports of a batch, with their rows, None for all."""
+        if self.level is None:
+            yield self._first, None
+            return
+        codes, values = encoded_key(batch.table, self.level)
+        present = np.bincount(codes, minlength=len(values))
+        texts: list[str] = []
+        for code, value in enumerate(values):
+            try:
+                texts.append(self._stated(value) if present[code] else "")
+                if present[code] and self.channel(texts[-1]).countable != self.countable:
+                    other = self.channel(texts[-1]).protocol
+                    raise DataError(
+                        f"states {shown(other)} beside {shown(self.protocol)}: reports of one are counted, those of the "
+                        "other added up; scan each by themselves"
+                    )
+            except DataError as err:
+                raise DataError(err.message, line=int(np.argmax(codes == code)), field=self.level) from None
+        if len({text for text in texts if text}) == 1:
+            yield next(filter(None, texts)), None
+            return
+        for i, rows in groups_of(np.array([texts.index(text) for text in texts])[codes]):
+            yield texts[i], rows
 
     # ---- map ---------------------------------------------------------------------------------------------------------
     def partial(self, piece: Piece | Any, at: Pilots | None = None) -> Partial:
@@ -133,97 +217,62 @@ class Fold:
         DataError
             On a bad report, naming the file and the row, and where a cell was not there in the first pass.
         """
+        if isinstance(piece, Partition):
+            return self._partition(piece, at)
+        skipped, total = Skipped(self.skip) if self.skip else None, NOTHING
+        for absent, parts in self._made(piece, functools.partial(self._sums, at), skipped, at):
+            total = sum(parts, total + Partial(missing=absent))
+        return replace(total, skipped=skipped)
+
+    def _partition(self, partition, at):
+        """Return the partial of the users of a partition."""
+        total = NOTHING
+        for text, parsed in partition.parsed(self):
+            channel = self.channel(text)
+            sums = channel.counted(parsed) if at is None else channel.expanded(parsed, at, self.seed)
+            kinds = kinds_of(sums.keys) if self.by else ()
+            total += Partial({text: sums}, n_rows=len(parsed.reports), kinds=kinds)
+        return total
+
+    def by_user(self, piece: Piece, partitions: Partitions) -> Partial:
+        """Write the reports of a piece to partitions by user, and return how many there were, and which were left out."""
         skipped = Skipped(self.skip) if self.skip else None
+        many = sum(partitions.write(part) for _, parts in self._made(piece, partitions.split, skipped) for part in parts)
+        return Partial(n_rows=many, skipped=skipped)
+
+    def _made(self, piece, work, skipped, at=None):
+        """Yield (missing answers by cell, what is made of the answers of each channel) of the good rows of each batch."""
         least = 0 if at is None else min(ROWS_A_CELL * len(at.places), MOST_ROWS)
         pieces = [piece] if isinstance(piece, Batch | Piece) else open_source(piece).pieces(self.columns)
         batches = ([own] if isinstance(own, Batch) else own.batches(self.columns, least) for own in pieces)
         alike = {name: self.report for name in self.report}
-        rows = itertools.chain.from_iterable(batches)
-        return replace(sum(good_rows(rows, functools.partial(self._batch, at), skipped, alike), NOTHING), skipped=skipped)
+        return good_rows(itertools.chain.from_iterable(batches), functools.partial(self._batch, work), skipped, alike)
 
-    def _check_protocol(self, batch):
-        """Refuse a batch whose column ``protocol`` states another one, or other categories."""
-        if not self.stated:
-            return
-        codes, values = encoded_key(batch, COLUMN)
-        stated = [Stated(self.protocol) if value == self._text else parse_protocol(str(value)) for value in values]
-        same = np.array([one.protocol == self.protocol and one.categories in (None, self.categories) for one in stated])
-        if not same.all() and not same[codes].all():
-            row = int(np.argmin(same[codes]))
-            other = stated[codes[row]]
-            says = f"{shown(other.protocol)} beside {shown(self.protocol)}; {APART}"
-            if other.protocol == self.protocol:
-                says = f"other categories than the scan{difference(self.labels, other.categories or ())}"
-            raise DataError(f"states {says}", line=row, field=COLUMN)
-
-    def _batch(self, at, batch):
-        """Return the partial of a batch."""
-        self._check_protocol(batch.table)
-        with answers(self.missing, batch, self._format) as (answered, absent):
-            found = self._answers(answered, at) if len(answered) else Partial(())
-        return replace(found, missing=absent)
-
-    def _answers(self, batch, at):
-        """Return the partial of a batch whose rows all hold an answer."""
-        table = batch.table
-        if self.countable:
-            keys, group, reports, counts = self._format.distinct(table, self.by, batch.weights)
-            return self._partial(keys, batch.n_reports, rows=(group, reports, counts))
-        keys, sizes, group = cells([encoded_key(table, name) for name in self.by], len(batch))
-        reports = self._format.rows(table)
+    def _sums(self, at, text, batch):
+        """Return the partial of a batch of one channel."""
+        channel = self.channel(text)
         if at is None:
-            samples = self._sampled(keys, group, reports, batch)
-            sums = self._supports(reports, group, sizes)
-            return self._partial(keys, len(batch), sums=sums, samples=samples, most=self.sample)
-        return self._expanded(keys, sizes, group, reports, at)
-
-    def _partial(self, keys, n_rows, **held):
-        """Return the partial of a batch; its cells are distinct."""
-        return Partial(tuple(keys), n_rows=n_rows, kinds=kinds_of(keys) if self.by else (), **held)
-
-    def _supports(self, reports, group, sizes):
-        """Return the sums of the first pass: the supports, or where reports have none the expansion at the uniform."""
-        supports, n = self.protocol.supports(), len(sizes)
-        if supports is None:
-            uniform = np.full((n, self.protocol.n_categories), 1 / self.protocol.n_categories)
-            sums = {"n": sizes} | _of_rows(self.protocol, reports, group, n, uniform, None)
-            if self.protocol.size_law() is not None:
-                sums[SIZES] = np.bincount(group, self.protocol.report_sizes(reports), n)
-            return sums
-        return {"n": sizes, "supports": passes.support_counts(_held(supports, reports, self.protocol), group, n)}
-
-    def _expanded(self, keys, sizes, group, reports, at):
-        """Return the sums of the second pass over a batch, and the whole reports of the cells that keep them."""
-        for key in keys:
-            if key not in at.places:
-                raise DataError(f"the cell {_named(key)} was not there in the first pass; scan again")
-        places = [at.places[key] for key in keys]
-        points, spread = at.points[places], None if at.spread is None else at.spread[places]
-        supports = self.protocol.supports()
-        if supports is None:
-            sums = _of_rows(self.protocol, reports, group, len(keys), points, spread)
+            sums = channel.first(batch, self.by)
         else:
-            supports_held = _held(supports, reports, self.protocol)
-            sums = passes.expansions(supports_held, group, points, supports.beta, spread)._asdict()
-        rows, is_kept = None, np.array([key in at.kept for key in keys])
-        if is_kept.any():
-            kept = np.flatnonzero(is_kept[group])
-            rows = group[kept].astype(np.int64), reports[kept], np.ones(len(kept), dtype=np.int64)
-        return self._partial(keys, len(reports), sums={"n": sizes, **sums}, rows=rows, merged=False)
+            sums = channel.expanded(channel.parsed(batch, self.by), at, self.seed)
+        return Partial({text: sums}, n_rows=batch.n_reports, kinds=kinds_of(sums.keys) if self.by else ())
 
-    def _sampled(self, cell_keys, group, reports, batch):
-        """Return the samples of the cells of a batch; a report's key depends on the seed and its place in the source."""
-        if not self.sample:
-            return {}
-        place = int.from_bytes(hashlib.blake2b(batch.piece.origin().encode(), digest_size=8).digest(), "little")
-        keys = hashing.derive((self.seed ^ place) % 2**63, batch.places)
-        return {cell_keys[i]: ReportSample.of(0, keys[rows], reports[rows], self.sample) for i, rows in groups_of(group)}
+    def _batch(self, work, batch):
+        """Return (missing answers by cell, what is made of the answers of each channel) of a batch."""
+        lost: dict = {}
+        made = []
+        for text, rows in self._by_channel(batch):
+            form = self.channel(text).form
+            with batch.part(rows) as own, answers(self.missing, own, form) as (answered, absent):
+                lost = added(lost, absent)
+                made += [work(text, answered)] if len(answered) else []
+        return lost, made
 
     # ---- between the passes ------------------------------------------------------------------------------------------
     def pilots(self, first: Partial) -> Pilots:
         """Return where the second pass expands the likelihood: the posterior means given the totals of the first pass.
 
-        Cells that agree in the columns of ``pilot_by`` share a pilot.
+        Cells that agree in the columns of ``pilot_by`` share a pilot, and so do all channels of a cell.
 
         Parameters
         ----------
@@ -237,21 +286,15 @@ class Fold:
         """
         self._check_rows(first)
         places, members = self._shared(first)
-        held = {name: np.zeros((len(members), *total.shape[1:])) for name, total in first.sums.items()}
-        for name, total in held.items():
-            np.add.at(total, [places[key] for key in first.keys], first.total(name))
-        n = held["n"]
-        if self.protocol.supports() is not None:
-            points, variances = pilots.from_supports(self.protocol, n, held["supports"])
-        else:
-            uniform = np.full(self.protocol.n_categories, 1 / self.protocol.n_categories)
-            sums = zip(held["gradient"], held["square"], held["cross"], strict=True)
-            summaries = [Summary(1.0, uniform, 0.0, *vectors) for vectors in sums]
-            curvature = np.stack([summary.tangent_curvature for summary in summaries])
-            linear = np.stack([summary.linear for summary in summaries])
-            points, variances = pilots.simplex_moments(linear / curvature, 1 / curvature)
-        kept = frozenset(key for key in first.keys if n[places[key]] < self.keep)
-        return Pilots(places, points, variances if self.spread else None, kept)
+        channels = {self.channel(text): sums for text, sums in sorted(first.channels.items())}  # sums round alike
+        normals = [channel.normal(sums, places, len(members)) for channel, sums in channels.items()]
+        points, variances = posterior_moments(normals, (len(members), self.protocol.n_categories))
+        protocols, sizes = [channel.protocol for channel in channels], np.zeros(len(members))
+        for sums in channels.values():
+            np.add.at(sizes, [places[key] for key in sums.keys], sums.total("n"))
+        keep = self.keeping.kept_below(protocols) if self.keep is None else self.keep
+        kept = frozenset(key for key, place in places.items() if sizes[place] < keep)
+        return Pilots(places, points, None if self.keeping.is_plain(protocols) else variances, kept, self._sampled(first))
 
     def pilots_at(self, first: Partial, points: Mapping | ArrayLike, spread: ArrayLike | None = None) -> Pilots:
         """Return the Pilots of points that the caller gives.
@@ -270,10 +313,10 @@ class Fold:
         if isinstance(points, Mapping):
             given = {key if isinstance(key, tuple) else (key,): value for key, value in points.items()}
             named = list(self._names(keys).values())
-            missing = [key for key in named if key not in given]
+            missing = [", ".join(map(str, key)) for key in named if key not in given]
             if missing:
-                raise ArgumentError(f"pilots must name every cell, {_named(missing[0])} is missing.")
-            points = [checks.reals(given[key], f"the pilot of {_named(key)}") for key in named]
+                raise ArgumentError(f"pilots must name every cell, {missing[0]} is missing.")
+            points = [checks.reals(given[key], f"the pilot of {', '.join(map(str, key))}") for key in named]
         shape = (len(keys), self.protocol.n_categories)
         try:
             points = np.array(np.broadcast_to(checks.reals(points, "pilots", ndim=None), shape))
@@ -286,7 +329,13 @@ class Fold:
         points = np.stack([checks.distribution(row, "pilot", shape[1], atol=1e-6) for row in points])
         if spread is not None and not ((spread >= 0).all() and (spread <= 1).all()):
             raise ArgumentError("spread must hold variances of shares, from 0 to 1.")
-        return Pilots({key: i for i, key in enumerate(keys)}, points, spread)
+        return Pilots({key: i for i, key in enumerate(keys)}, points, spread, sample=self._sampled(first))
+
+    def _sampled(self, first):
+        """Return the most reports of a cell and channel that are kept in its sample."""
+        if self.sample is not None:
+            return self.sample
+        return self.keeping.sample([self.channel(text).protocol for text in first.channels])
 
     def _shared(self, first):
         """Return (row of the pilot of each cell, keys of the pilots)."""
@@ -318,85 +367,54 @@ class Fold:
             Where the table is empty, or changed between the passes.
         """
         self._check_rows(first)
-        if self.countable:
-            rows = self._rows(first.settle())
-            return self._found({key: self._collection(key, own, first) for key, own in rows.items()}, first)
-        if second is None or at is None:
+        if not self.countable and (second is None or at is None):
             raise ArgumentError(
                 f"reports of {self.protocol.name} are not counted: their scan needs a second pass, "
                 "finish(first, second, pilots)."
             )
-        sizes, again = (dict(zip(of.keys, of.total("n").tolist(), strict=True)) for of in (first, second))
-        if sizes != again:
+        again = first.channels if second is None else second.channels
+        if set(first.channels) != set(again):
             raise DataError("the source changed between the two passes; scan it again")
-        supports = dict(zip(first.keys, first.total("supports"), strict=True))
-        excess = self._excess(first)
-        kept, totals = self._rows(second), {name: second.total(name) for name in second.sums}
-        cells = {}
-        for i, key in enumerate(second.keys):
-            if key in kept:
-                cells[key] = self._collection(key, kept[key], first)
-            else:
-                sums = {name: total[i] for name, total in totals.items()}
-                missing = first.missing.get(tuple(map(str, key)), 0)
-                summary = self._summary(sums, supports[key], at.places[key], at)
-                cells[key] = replace(summary, missing=missing, excess=excess.get(key))
-        return self._found(cells, first)
-
-    def _excess(self, first):
-        """Return ``Summary.excess`` by cell; none where the sizes of the reports have no known law, or were not added up."""
-        law, whole = self.protocol.size_law(), self.protocol.supports() is not None
-        if law is None or not (whole or SIZES in first.sums):
-            return {}
-        totals = first.total("supports").sum(axis=1) if whole else first.total(SIZES)
-        return {key: law.excess(*pair) for key, *pair in zip(first.keys, first.total("n"), totals, strict=True)}
-
-    def _summary(self, sums, supports, place, at):
-        """Return the Summary of a cell with a pilot, of its sums of the second pass."""
-        form, spread = self.protocol.supports(), None if at.spread is None else at.spread[place]
-        if form is None:
-            log_constant = float(sums["log_constant"])
-        else:
-            log_constant = form.per_report * float(sums["n"]) + form.per_member * float(supports.sum())
-        return Summary(
-            n_reports=float(sums["n"]),
-            pilot=at.points[place],
-            value=float(sums["value"]),
-            gradient=sums["gradient"],
-            square=sums["square"],
-            cross=sums["cross"],
-            log_constant=log_constant,
-            spread=None if spread is None or not spread.any() else spread,
-            supports=np.asarray(supports, dtype=float),
-        )
-
-    def _rows(self, partial):
-        """Return {key: (reports, counts)} of the reports that a partial keeps."""
-        if partial.rows is None:
-            return {}
-        group, reports, counts = partial.rows
-        return {partial.keys[i]: (reports[rows], counts[rows]) for i, rows in groups_of(group)}
-
-    def _collection(self, key, rows, first):
-        tally, texts = Tally.trusted(self.protocol, *rows, categories=self.labels), tuple(map(str, key))
-        return Collection(self.labels, (tally,), id=", ".join(texts or ALL), missing=first.missing.get(texts, 0))
-
-    def _found(self, cells, first):
-        names = self._names(sorted_keys(cells))
-        samples = {names[key]: first.samples[key] for key in names if key in first.samples}
-        named = {name: cells[key] for key, name in names.items()}
+        names, missing = self._names(sorted_keys(first.keys)), dict(first.missing)
+        channels = []
+        for text in sorted(first.channels, key=lambda text: (self.channel(text).protocol.epsilon, text)):
+            channel, second_sums = self.channel(text), None if second is None else second.channels[text]
+            held = channel.cells(first.channels[text], second_sums, at)
+            cells = {
+                name: replace(held[key], missing=missing.pop(tuple(map(str, key)), 0))  # of a cell, in its first channel
+                for key, name in names.items()
+                if key in held
+            }
+            samples = {} if second_sums is None else second_sums.samples
+            of_names = {names[key]: samples[key] for key in names if key in samples}
+            channels.append(ChannelCells(channel.protocol, cells, of_names))
         notes = ["" if first.skipped is None else first.skipped.sentence, sentence(first.missing, first.n_rows)]
-        found = Found(
-            named,
-            self.by or None,
-            None,
-            self.labels,
-            protocol=self.protocol,
-            samples=samples,
-            notes=" ".join(filter(None, notes)),
-        )
+        found = Found(channels, self.by or None, self.labels, notes=" ".join(filter(None, notes)))
+        found.monitor = self._monitor(first, at)
         check_total(first.n_rows, round(found.n_reports))
         return found
+
+    def _monitor(self, first, at):
+        """Return what the sums of the first pass say of the source."""
+        if self.user is not None or (self.countable and all(len(sums.origins) < 2 for sums in first.channels.values())):
+            return None  # and SciPy is not imported
+        from ldpbayes.scanning import monitor
+
+        files, cells, copies = [], [], []
+        for text, sums in first.channels.items():
+            protocol, shares = self.channel(text).protocol, np.full(self.protocol.n_categories, np.nan)
+            if at is not None:
+                n, places = sums.total("n"), [at.places[key] for key in sums.keys]
+                shares = n @ at.points[places] / n.sum()
+                copies.append(monitor.duplicates(protocol, sums, float(n.sum()), shares))
+                supports = sums.total("supports")
+                for place in sorted(set(places)) if len(shares) <= MAX_DRIFTED and self.pilot_by is not None else ():
+                    members = [i for i, other in enumerate(places) if other == place]
+                    parts = {", ".join(map(str, sums.keys[i])): np.append(n[i], supports[i]) for i in members}
+                    cells.append((protocol, at.points[place], parts))
+            files.append((protocol, shares, sums.origins))
+        drifts = [monitor.drift(over, parts) for over, parts in (("files", files), ("cells", cells))]
+        return monitor.Monitor(tuple(filter(None, drifts)), tuple(filter(None, copies)))
 
     def _names(self, keys):
         """Return {key of a partial: that of the result}."""
@@ -412,30 +430,3 @@ class Fold:
             raise DataError(f"the source has no good row: {skipped.rstrip('.')}" if skipped else "the source has no rows")
         check_kinds(first.kinds, self.by)
         check_alike(first.keys, self.by)
-
-
-def _of_rows(protocol, reports, group, n_groups, points, spread):
-    """Return the sums of the expansion of a protocol's own rows, of any kind."""
-    a = protocol.n_categories
-    out = {name: np.zeros((n_groups, a)) for name in ("gradient", "square", "cross", "supports")}
-    out |= {name: np.zeros(n_groups) for name in ("value", "log_constant")}
-    for i, members in groups_of(group):
-        for block in np.array_split(members, max(1, len(members) * a // 2**23)):
-            rows = protocol.rows(reports[block], np.ones(len(block)))
-            summary = Summary.of(rows, points[i], None if spread is None else spread[i])
-            for name in out:
-                out[name][i] += getattr(summary, name)
-    return out
-
-
-def _held(supports, reports, protocol):
-    """Return the supports of reports, as passes take them."""
-    if supports.hashed is None:
-        return passes.PackedSupports(reports, protocol.n_categories)
-    family, buckets = supports.hashed
-    seeds, values = np.ascontiguousarray(reports.T)
-    return passes.HashedSupports(seeds, values, protocol.n_categories, buckets, family)
-
-
-def _named(key):
-    return ", ".join(map(str, key)) or "of all reports"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.collections import Cells, Collection
+from ldpbayes.collections import Cells, Collection, Tally
 from ldpbayes.errors import ArgumentError, listed, shown
+from ldpbayes.likelihoods import Summary
 from ldpbayes.presenting import AbstractResult
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.scanning import summary_files
@@ -19,6 +21,48 @@ from ldpbayes.scanning.partials import ReportSample
 from ldpbayes.sources.base import sorted_keys
 from ldpbayes.sources.copies import REMEDY, copied, counted_twice
 from ldpbayes.sources.keys import check_kinds, kinds_of
+from ldpbayes.sources.parameters import channel_names
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelCells:
+    """What the cells of a scan have of one channel.
+
+    Attributes
+    ----------
+    protocol : AbstractProtocol
+        Which made the reports.
+    cells : mapping of tuple to Collection or Summary
+        By the key of a cell; of one channel each.
+    samples : mapping of tuple to ReportSample
+        Reports that were kept by chance, by the key of their cell.
+    """
+
+    protocol: AbstractProtocol
+    cells: Mapping[tuple, Collection | Summary]
+    samples: Mapping[tuple, ReportSample] = field(default_factory=dict)
+
+    def checkable(self, key: tuple) -> Collection | Summary:
+        """Return a cell, a summary with the sample of its reports, by which its error is predicted."""
+        cell: Any = self.cells[key]
+        sample = self.samples.get(key)
+        if cell.keeps_reports or sample is None or not len(sample.keys):
+            return cell
+        return replace(cell, sample=self.protocol.rows(sample.reports, np.ones(len(sample.keys))), rate=sample.rate)
+
+    def parts(self) -> Iterator[tuple[tuple, Collection | Summary, ReportSample | None]]:
+        """Yield (key, cell, its sample) of every cell."""
+        return ((key, cell, self.samples.get(key)) for key, cell in self.cells.items())
+
+    @classmethod
+    def of(cls, protocol: AbstractProtocol, parts: Iterable[tuple]) -> ChannelCells:
+        """Return the cells of parts as ``parts`` yields them; those of a key are added up."""
+        groups: dict[tuple, list[tuple]] = {}
+        for key, *part in parts:
+            groups.setdefault(key, []).append(tuple(part))
+        columns = {key: tuple(zip(*members, strict=True)) for key, members in groups.items()}
+        cells = {key: _sum_of(key, own) for key, (own, _) in columns.items()}
+        return cls(protocol, cells, {key: _joined(own) for key, (_, own) in columns.items() if None not in own})
 
 
 class Found(Cells, AbstractResult):
@@ -26,16 +70,12 @@ class Found(Cells, AbstractResult):
 
     Parameters
     ----------
-    cells : mapping of key to Collection or Summary
+    channels : sequence of ChannelCells
+        A cell is the sum of what the channels have of it.
     by : sequence of str, optional
         Names of the grouping columns.
-    covariates : mapping of str to sequence, optional
-        As in ``Cells``.
     categories : sequence of str
         Labels of the categories.
-    protocol : AbstractProtocol
-    samples : mapping of tuple to ReportSample, optional
-        Reports that were kept by chance, by the key of their cell.
     notes : str
         What a reader should know, such as how many rows were left out.
     origins : iterable of str
@@ -54,73 +94,85 @@ class Found(Cells, AbstractResult):
     [1, 1]
     """
 
-    #: What was left out while the reports were read, also where no cell keeps its reports.
-    notes = ""
+    #: What the cells have of each channel.
+    by_channel: tuple[ChannelCells, ...]
     #: Whether cells that hold the same reports are refused where scans are added, or added.
     copies = "refuse"
-    #: Where the state of the scan is kept until the cells are written.
-    checkpoint: Any = None
+    #: What is known of the source; None of sums of scans.
+    monitor: Any = None
+    #: Where the states of the scans are kept until the cells are written.
+    checkpoints: tuple = ()
 
     def __init__(
         self,
-        cells: Mapping,
+        channels: Sequence[ChannelCells],
         by: str | Sequence[str] | None = None,
-        covariates: Mapping | None = None,
         categories: Sequence[str] | None = None,
         *,
-        protocol: AbstractProtocol,
-        samples: Mapping[tuple, ReportSample] | None = None,
         id: str = "cells",
         title: str = "",
         notes: str = "",
         origins: Iterable[str] = (),
     ) -> None:
-        self.protocol, self.notes, self.origins = protocol, notes, frozenset(origins)
-        self.samples = dict(samples or {})
-        cells = {key: self._checkable(key, cell) for key, cell in cells.items()}
-        super().__init__(cells, by, covariates, categories, id=id, title=title)
+        self.by_channel, self._noted, self.origins = tuple(channels), notes, frozenset(origins)
+        parts: dict[tuple, list] = {}
+        names = channel_names(self.protocols) if len(self.by_channel) > 1 else [""]
+        for channel, name in zip(self.by_channel, names, strict=True):
+            for key in channel.cells:
+                parts.setdefault(key, []).append(_named(channel.checkable(key), name, notes))
+        cells = {key: _sum_of(key, parts[key]) for key in sorted_keys(parts)}
+        super().__init__(cells, by, None, categories, id=id, title=title)
 
-    def _checkable(self, key: Any, cell: Any) -> Any:
-        """Return a summary with the sample of its reports, by which its error is predicted; other cells as they are."""
-        sample = self.samples.get(key)
-        if isinstance(cell, Collection) and self.notes:
-            return replace(cell, notes=self.notes)
-        if sample is None or isinstance(cell, Collection) or not len(sample.keys):
-            return cell
-        return replace(cell, sample=self.protocol.rows(sample.reports, np.ones(len(sample.keys))), rate=sample.rate)
+    @property
+    def notes(self) -> str:
+        """What was left out while the reports were read, also where no cell keeps its reports."""
+        return self._noted
+
+    @property
+    def protocols(self) -> tuple[AbstractProtocol, ...]:
+        """The protocols that made the reports, one of each channel."""
+        return tuple(channel.protocol for channel in self.by_channel)
+
+    @property
+    def protocol(self) -> AbstractProtocol:
+        """The protocol of the first channel."""
+        return self.protocols[0]
+
+    @property
+    def samples(self) -> Mapping[tuple, ReportSample]:
+        """Reports of the first channel that were kept by chance, by the key of their cell."""
+        return self.by_channel[0].samples
 
     def __add__(self, other: Cells) -> Found:
-        """Return the cells of both scans: those with the same key are added, new ones are appended.
+        """Return the cells of both scans, channel by channel: those with the same key are added, new ones are appended.
 
         Raises
         ------
         ArgumentError
-            Where the protocols differ, or the summaries of a cell were expanded at different pilots.
+            Where the summaries of a cell were expanded at different pilots, or both scans hold the same reports.
         """
         if not isinstance(other, Found):
             return NotImplemented
-        if self.protocol != other.protocol:
-            mine, theirs = shown(self.protocol), shown(other.protocol)
-            raise ArgumentError(
-                f"scans of two protocols, {mine} and {theirs}, do not add up; fit those of each by themselves."
-            )
         if (self.by, self.categories) != (other.by, other.categories):
-            raise ArgumentError("scans must have the same protocol, grouping columns and categories to be added.")
+            raise ArgumentError("scans must have the same grouping columns and categories to be added.")
         twice = sorted(entry.partition(" ")[2] for entry in self.origins & other.origins)
-        if twice and "add" not in (self.copies, other.copies):
+        copies = "add" if "add" in (self.copies, other.copies) else "refuse"
+        if twice and copies == "refuse":
             raise ArgumentError(
                 f"two scans read the same files, such as {shown(twice[0])}, whose reports would count twice; {REMEDY}."
             )
         kinds = [mine | theirs for mine, theirs in zip(kinds_of(self), kinds_of(other), strict=True)]
         check_kinds(kinds if self.by else (), self.by)
-        groups: dict[tuple, list] = {}
-        for cells in (self, other):
-            for key, cell in cells.items():
-                groups.setdefault(key, []).append((cell, cells.samples.get(key)))
-        pairs = [(members[0][0], members[1][0]) for members in groups.values() if len(members) > 1]
-        if "add" not in (self.copies, other.copies) and pairs and counted_twice(pairs):
+        pairs = [(self[key], other[key]) for key in self if key in other]
+        if copies == "refuse" and pairs and counted_twice(pairs):
             raise ArgumentError(f"two scans hold the same reports; {REMEDY}.")
-        return self._added_up(groups, self.by, "\n".join(dict.fromkeys(filter(None, (self.notes, other.notes)))), other)
+        merged: list[ChannelCells] = []
+        for channel in (*self.by_channel, *other.by_channel):
+            place = next((i for i, before in enumerate(merged) if before.protocol == channel.protocol), len(merged))
+            before = [] if place == len(merged) else merged[place].parts()
+            merged[place:] = [ChannelCells.of(channel.protocol, (*before, *channel.parts())), *merged[place + 1 :]]
+        notes = "\n".join(dict.fromkeys(filter(None, (self.notes, other.notes))))
+        return self._of(merged, self.by, notes, copies, other)
 
     def __radd__(self, other: int) -> Found:
         """Return the cells themselves where ``sum`` adds them to zero."""
@@ -148,53 +200,68 @@ class Found(Cells, AbstractResult):
         if unknown:
             raise ArgumentError(f"by must name grouping columns of the scan ({listed(self.by)}), got {shown(unknown[0])}.")
         at = [self.by.index(name) for name in kept]
+        keys = {key: tuple(key[i] for i in at) or ("all",) for key in self}
         groups: dict[tuple, list] = {}
-        for key, cell in self.items():
-            groups.setdefault(tuple(key[i] for i in at) or ("all",), []).append((cell, self.samples.get(key)))
-        return self._added_up({key: groups[key] for key in sorted_keys(groups)}, kept or None, self.notes)
+        for key, name in keys.items():
+            groups.setdefault(name, []).append(self[key])
+        for name, cells in groups.items():
+            if self.copies == "refuse" and copied(cells):
+                raise ArgumentError(f"cell {', '.join(map(str, name))} joins cells that hold the same reports; {REMEDY}.")
+        channels = [
+            ChannelCells.of(channel.protocol, ((keys[key], *part) for key, *part in channel.parts()))
+            for channel in self.by_channel
+        ]
+        return self._of(channels, kept or None, self.notes, self.copies)
 
-    def _added_up(
-        self, groups: Mapping[tuple, list], by: Sequence[str] | None, notes: str, other: Found | None = None
+    def _of(
+        self, channels: Sequence[ChannelCells], by: Sequence[str] | None, notes: str, copies: str, other: Found | None = None
     ) -> Found:
-        """Return the cells of groups of pairs of a cell and its sample or None, each group added up."""
+        """Return other cells of this scan, or of both."""
         scans = [scan for scan in (self, other) if scan is not None]
-        copies = "add" if any(scan.copies == "add" for scan in scans) else "refuse"
-        cells: dict[tuple, Any] = {}
-        samples: dict[tuple, ReportSample] = {}
-        for key, members in groups.items():
-            summaries, of_reports = zip(*members, strict=True)
-            name = ", ".join(map(str, key))
-            if len({isinstance(cell, Collection) for cell in summaries}) > 1:
-                raise ArgumentError(
-                    f"cell {name} joins cells whose reports were kept with cells that are summaries: scan them together, "
-                    "with pilot_by the columns that stay."
-                )
-            if copies == "refuse" and copied(summaries):
-                raise ArgumentError(f"cell {name} joins cells that hold the same reports; {REMEDY}.")
-            try:
-                cells[key] = sum(summaries)
-            except ArgumentError as err:
-                if isinstance(summaries[0], Collection):
-                    raise
-                raise ArgumentError(
-                    f"cell {name} joins summaries that were expanded at different pilots: scan with pilot_by the columns "
-                    "that stay, or expand all cells again at one pilot, scan.again(pilot)."
-                ) from err
-            if all(sample is not None for sample in of_reports):
-                samples[key] = _joined(of_reports)
-        facts: dict[str, Any] = {"protocol": self.protocol, "id": self.id, "title": self.title, "notes": notes}
         origins = frozenset().union(*(scan.origins for scan in scans))
-        added = Found(cells, by, None, self.categories, samples=samples, origins=origins, **facts)
-        added.copies = copies
-        return added
+        out = Found(channels, by, self.categories, id=self.id, title=self.title, notes=notes, origins=origins)
+        out.copies, out.checkpoints = copies, tuple(itertools.chain.from_iterable(scan.checkpoints for scan in scans))
+        return out
+
+
+def _named(cell, name, notes):
+    """Return a cell of one channel whose tally has the name of the channel, with what a reader should know."""
+    if not (cell.keeps_reports and (name or notes)):
+        return cell
+    (tally,) = cell.tallies
+    if name:
+        tally = Tally.trusted(tally.protocol, tally.reports, tally.counts, name, tally.categories)
+    return replace(cell, tallies=(tally,), notes=notes)
+
+
+def _sum_of(key, cells):
+    """Return the sum of cells, which all keep their reports or are summaries at one pilot."""
+    if len(cells) == 1:
+        return cells[0]
+    name = ", ".join(map(str, key))
+    if len({cell.keeps_reports for cell in cells}) > 1:
+        raise ArgumentError(
+            f"cell {name} joins cells whose reports were kept with cells that are summaries: scan them together, with "
+            "pilot_by the columns that stay."
+        )
+    try:
+        return sum(cells)
+    except ArgumentError as err:
+        if cells[0].keeps_reports:
+            raise
+        raise ArgumentError(
+            f"cell {name} joins summaries that were expanded at different pilots: scan with pilot_by the columns that stay, "
+            "or expand all cells again at one pilot, scan.again(pilot)."
+        ) from err
 
 
 def of_file(path: Any, copies: str = "refuse") -> Cells:
     """Return the cells of a file of summaries: Found, or Cells where it states no protocol; ``copies`` as for ``read``."""
-    known = summary_files.read(path)
-    if known["protocol"] is None:
-        return Cells(known["cells"], known["by"], categories=known["categories"])
-    found = Found(**known)
+    stored = summary_files.read(path)
+    if stored.protocols[0] is None:
+        return Cells(stored.cells[0], stored.by, categories=stored.categories)
+    channels = [ChannelCells(*own) for own in zip(stored.protocols, stored.cells, stored.samples, strict=True)]
+    found = Found(channels, stored.by, stored.categories, notes=stored.notes, origins=stored.origins)
     found.copies = copies
     return found
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ldpbayes.arrays import groups_of
 from ldpbayes.errors import DataError
 from ldpbayes.protocols.formats import distinct
-from ldpbayes.scanning.constants import WAITING
+from ldpbayes.scanning.constants import CHOSEN, WAITING
 from ldpbayes.sources.keys import as_json, from_json
 from ldpbayes.sources.missing import added
 from ldpbayes.sources.skipping import Skipped
@@ -61,7 +62,7 @@ class ReportSample:
         """Return the sample of both sets of reports."""
         level = max(self.level, other.level)
         keys = np.concatenate([self.keys, other.keys])
-        reports = np.concatenate([self.reports, other.reports])
+        reports = stacked(self.reports, other.reports)
         return ReportSample.of(level, keys, reports, most)
 
     def __eq__(self, other: object) -> bool:
@@ -71,16 +72,66 @@ class ReportSample:
         return same and np.array_equal(self.reports, other.reports)
 
 
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """Distinct reports that their content chose, at most ``CHOSEN``: those whose 64-bit key has ``level`` leading zeros.
+
+    Attributes
+    ----------
+    level : int
+    reports : (m, …) array
+    counts : (m,) int64 array
+        How often each came.
+    """
+
+    level: int
+    reports: np.ndarray
+    counts: np.ndarray
+
+    @classmethod
+    def of(cls, level: int, reports: np.ndarray, counts: np.ndarray | None = None) -> Chosen:
+        """Return the reports that are chosen among some, at the least level from ``level`` on that chooses few enough."""
+        flat = np.ascontiguousarray(reports).reshape(len(reports), -1)
+        words = _words(flat) if flat.dtype == np.uint8 else flat.astype(np.uint64)
+        odd, keys = 0x9E3779B97F4A7C15, np.zeros(len(words), dtype=np.uint64)
+        for word in words.reshape(len(words), -1).T:
+            keys ^= word * np.uint64(odd)
+            odd = odd * 0xBF58476D1CE4E5B9 % 2**64
+        keys ^= keys >> np.uint64(32)
+        keys *= np.uint64(0x94D049BB133111EB)
+        if counts is None:
+            counts = np.ones(len(reports), dtype=np.int64)
+        while True:
+            inside = np.flatnonzero(keys < _bound(level)) if level else np.arange(len(keys))
+            if len(inside) <= 4 * CHOSEN or level == 63:  # so many that merging them is cheap
+                some, totals = distinct(reports[inside], counts[inside])
+                if len(some) <= CHOSEN or level == 63:
+                    return cls(level, some, totals)
+            level += 1
+
+    def joined(self, other: Chosen) -> Chosen:
+        """Return the chosen reports of both."""
+        both = np.concatenate([self.reports, other.reports]), np.concatenate([self.counts, other.counts])
+        return Chosen.of(max(self.level, other.level), *both)
+
+
+def _words(rows):
+    """Return rows of bytes as 64-bit words."""
+    if rows.shape[1] % 8:
+        rows = np.pad(rows, [(0, 0), (0, -rows.shape[1] % 8)])
+    return rows.view("<u8")
+
+
 def _bound(level: int) -> np.uint64:
     return np.uint64(2**64 - 1 if level == 0 else 2 ** (64 - level))
 
 
 @dataclass(frozen=True, eq=False)
-class Partial:
-    """Sums, counts of distinct reports, kept reports and samples of the cells that a piece of the table has.
+class ChannelSums:
+    """Sums, counts of distinct reports, reports that stay and samples of the cells of one channel.
 
-    Partials of different pieces add up: ``sum(partials)``. Sums of floating-point numbers are carried with their rounding
-    errors, so that the total of the same pieces does not depend on the order in which they are added.
+    Sums of floating-point numbers are carried with their rounding errors, so that the total of the same pieces does not
+    depend on the order in which they are added.
 
     Attributes
     ----------
@@ -90,69 +141,50 @@ class Partial:
         Whole numbers, or floating-point sums.
     errors : mapping of str to (cells, …) array
         What rounding took from each floating-point sum.
-    rows : tuple of arrays, optional
-        Reports that are kept: the position of the cell in ``keys``, the canonical report, and how often it came.
+    rows : tuple of arrays
+        Reports that are kept: the position of the cell in ``keys``, the canonical report, and how often it came; or empty.
     merged : bool
-        Whether equal reports are merged as partials add up.
+        Whether equal reports are merged as they add up.
     settled : int
         Kept reports after the last merge.
     samples : mapping of tuple to ReportSample
         By the key of the cell.
     most : int
         Largest size of a sample.
-    n_rows : int
-        Reports that were read.
-    kinds : tuple of frozenset
-        What each grouping column holds; see ``sources.keys``.
-    skipped : Skipped, optional
-        Rows that were left out.
-    missing : mapping
-        From the keys of cells, as texts, to the number of answers that are missing there.
+    origins : mapping of str to (1 + a,) int64 array
+        By the file, the number of its reports, and how many support each category.
+    chosen : Chosen, optional
+        Reports by whose counts duplicates are seen.
     """
 
     keys: tuple[tuple, ...]
     sums: Mapping[str, np.ndarray] = field(default_factory=dict)
     errors: Mapping[str, np.ndarray] = field(default_factory=dict)
-    rows: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+    rows: tuple[np.ndarray, ...] = ()
     merged: bool = True
     settled: int = 0
     samples: Mapping[tuple, ReportSample] = field(default_factory=dict)
     most: int = 0
-    n_rows: int = 0
-    kinds: tuple[frozenset[str], ...] = ()
-    skipped: Skipped | None = None
-    missing: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    origins: Mapping[str, np.ndarray] = field(default_factory=dict)
+    chosen: Chosen | None = None
 
-    def __add__(self, other: Partial) -> Partial:
-        """Return the partial of both pieces."""
-        if not isinstance(other, Partial):
-            return NotImplemented
+    def __add__(self, other: ChannelSums) -> ChannelSums:
+        """Return the sums of both."""
         places = {key: i for i, key in enumerate(self.keys)}
         moved = np.array([places.setdefault(key, len(places)) for key in other.keys], dtype=np.int64)
         most, samples = max(self.most, other.most), dict(self.samples)
         for key, sample in other.samples.items():
             samples[key] = samples[key].joined(sample, most) if key in samples else sample
         sums, errors = self._added(other, moved, len(places))
-        kinds = tuple(mine | theirs for mine, theirs in zip(self.kinds, other.kinds, strict=False))
         rows, settled = self._joined(other, moved)
-        return Partial(
-            tuple(places),
-            sums,
-            errors,
-            rows=rows,
-            merged=self.merged and other.merged,
-            settled=settled,
-            samples=samples,
-            most=most,
-            n_rows=self.n_rows + other.n_rows,
-            kinds=kinds or self.kinds or other.kinds,
-            skipped=other.skipped if self.skipped is None else self.skipped + other.skipped,
-            missing=added(self.missing, other.missing),
-        )
-
-    def __radd__(self, other: int) -> Partial:
-        """Let sum() start from 0."""
-        return self if isinstance(other, int) and other == 0 else NotImplemented
+        origins = dict(self.origins)
+        for name, part in other.origins.items():
+            origins[name] = origins[name] + part if name in origins else part
+        chosen = self.chosen if other.chosen is None else other.chosen
+        if self.chosen is not None and other.chosen is not None:
+            chosen = self.chosen.joined(other.chosen)
+        merged, held = self.merged and other.merged, {"samples": samples, "origins": origins, "chosen": chosen}
+        return ChannelSums(tuple(places), sums, errors, rows, merged=merged, settled=settled, most=most, **held)
 
     def _added(self, other, moved, n):
         """Return the sums of both pieces over n cells, and what rounding took from them."""
@@ -174,17 +206,18 @@ class Partial:
     def _joined(self, other, moved):
         """Return the kept reports of both pieces, and how many there were after the last merge."""
         theirs = other.rows and (moved[other.rows[0]], *other.rows[1:])
-        if self.rows is None or theirs is None:
+        if not (self.rows and theirs):
             return self.rows or theirs, self.settled
-        rows = tuple(map(np.concatenate, zip(self.rows, theirs, strict=True)))
+        group, reports, counts = zip(self.rows, theirs, strict=True)
+        rows = np.concatenate(group), stacked(*reports), np.concatenate(counts)
         if self.merged and other.merged and len(rows[0]) > 2 * self.settled + WAITING:
             rows = merge(*rows)
             return rows, len(rows[0])
         return rows, self.settled
 
-    def settle(self) -> Partial:
-        """Return this partial with equal reports merged, where they are to be."""
-        if self.rows is None or not self.merged:
+    def settle(self) -> ChannelSums:
+        """Return these sums with equal reports merged, where they are to be."""
+        if not (self.rows and self.merged):
             return self
         rows = merge(*self.rows)
         return replace(self, rows=rows, settled=len(rows[0]))
@@ -193,21 +226,114 @@ class Partial:
         """Return a sum by its name, one entry per cell, with what rounding took from it."""
         return self.sums[name] + self.errors[name] if name in self.errors else self.sums[name]
 
-    def to_bytes(self) -> bytes:
-        """Return this partial as bytes, to send between machines or to keep."""
-        arrays: dict[str, Any] = {f"sum {name}": value for name, value in self.sums.items()}
+    def rows_of(self) -> dict[tuple, tuple[np.ndarray, np.ndarray]]:
+        """Return {key: (reports, counts)} of the reports that are kept."""
+        if not self.rows:
+            return {}
+        group, reports, counts = self.rows
+        return {self.keys[i]: (reports[rows], counts[rows]) for i, rows in groups_of(group)}
+
+    def stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return what ``restored`` takes: entries of JSON, and arrays."""
+        arrays = {f"sum {name}": value for name, value in self.sums.items()}
         arrays |= {f"error {name}": value for name, value in self.errors.items()}
-        if self.rows is not None:
-            arrays |= dict(zip(_ROWS, self.rows, strict=True))
+        arrays |= dict(zip(_ROWS, self.rows, strict=True)) if self.rows else {}
         samples = [(i, self.samples[key]) for i, key in enumerate(self.keys) if key in self.samples]
         for i, sample in samples:
             arrays |= {f"keys {i}": sample.keys, f"sample {i}": sample.reports}
+        arrays |= {f"origin {i}": part for i, part in enumerate(self.origins.values())}
+        if self.chosen is not None:
+            arrays |= {"chosen": self.chosen.reports, "chosen counts": self.chosen.counts}
         header = {
+            "origins": list(self.origins),
+            "chosen": None if self.chosen is None else self.chosen.level,
             "keys": [[as_json(part) for part in key] for key in self.keys],
             "levels": {str(i): sample.level for i, sample in samples},
-            "merged": self.merged,
-            "most": self.most,
-            "settled": self.settled,
+            **{name: getattr(self, name) for name in ("merged", "most", "settled")},
+        }
+        return header, arrays
+
+    @classmethod
+    def restored(cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> ChannelSums:
+        """Return the sums that ``stored`` gave."""
+        keys = tuple(tuple(from_json(part) for part in key) for key in header["keys"])
+        samples = {
+            keys[int(i)]: ReportSample(level, arrays[f"keys {i}"], arrays[f"sample {i}"])
+            for i, level in header["levels"].items()
+        }
+        sums, errors = (
+            {name.removeprefix(kind): value for name, value in arrays.items() if name.startswith(kind)}
+            for kind in ("sum ", "error ")
+        )
+        rows = tuple(arrays[name] for name in _ROWS) if "group" in arrays else ()
+        facts = {name: header[name] for name in ("merged", "most", "settled")}
+        origins = {name: arrays[f"origin {i}"] for i, name in enumerate(header["origins"])}
+        level = header["chosen"]
+        chosen = None if level is None else Chosen(level, arrays["chosen"], arrays["chosen counts"])
+        return cls(keys, sums, errors, rows, samples=samples, origins=origins, chosen=chosen, **facts)
+
+
+@dataclass(frozen=True, eq=False)
+class Partial:
+    """The sums of a piece of the table, by channel.
+
+    Partials of different pieces add up, channel by channel: ``sum(partials)``.
+
+    Attributes
+    ----------
+    channels : mapping of str to ChannelSums
+        By the text of the protocol that made the reports; see ``parameters.protocol_text``.
+    n_rows : int
+        Reports that were read.
+    kinds : tuple of frozenset
+        What each grouping column holds; see ``sources.keys``.
+    skipped : Skipped, optional
+        Rows that were left out.
+    missing : mapping
+        From the keys of cells, as texts, to the number of answers that are missing there.
+    """
+
+    channels: Mapping[str, ChannelSums] = field(default_factory=dict)
+    n_rows: int = 0
+    kinds: tuple[frozenset[str], ...] = ()
+    skipped: Skipped | None = None
+    missing: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+
+    @property
+    def keys(self) -> tuple[tuple, ...]:
+        """The cells of all channels."""
+        return tuple(dict.fromkeys(key for sums in self.channels.values() for key in sums.keys))
+
+    def __add__(self, other: Partial) -> Partial:
+        """Return the partial of both pieces."""
+        if not isinstance(other, Partial):
+            return NotImplemented
+        channels = dict(self.channels)
+        for text, sums in other.channels.items():
+            channels[text] = channels[text] + sums if text in channels else sums
+        kinds = tuple(mine | theirs for mine, theirs in zip(self.kinds, other.kinds, strict=False))
+        return Partial(
+            channels,
+            n_rows=self.n_rows + other.n_rows,
+            kinds=kinds or self.kinds or other.kinds,
+            skipped=other.skipped if self.skipped is None else self.skipped + other.skipped,
+            missing=added(self.missing, other.missing),
+        )
+
+    def __radd__(self, other: int) -> Partial:
+        """Let sum() start from 0."""
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
+    def settle(self) -> Partial:
+        """Return this partial with equal reports merged, where they are to be."""
+        return replace(self, channels={text: sums.settle() for text, sums in self.channels.items()})
+
+    def to_bytes(self) -> bytes:
+        """Return this partial as bytes, to send between machines or to keep."""
+        stored = [(text, *sums.stored()) for text, sums in self.channels.items()]
+        arrays = {f"{i} {name}": array for i, (*_, own) in enumerate(stored) for name, array in own.items()}
+        header = {
+            "channels": [[text, entries] for text, entries, _ in stored],
             "rows": self.n_rows,
             "kinds": [sorted(kinds) for kinds in self.kinds],
             "skipped": self.skipped and vars(self.skipped),
@@ -215,7 +341,7 @@ class Partial:
         }
         arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
         out = io.BytesIO()
-        np.savez(out, **arrays)
+        np.savez(out, **arrays)  # type: ignore[arg-type]  # its flag allow_pickle is no name of ours
         return out.getvalue()
 
     @classmethod
@@ -233,20 +359,13 @@ class Partial:
                     raise ValueError("compressed")
                 arrays = {name: held[name] for name in held.files}
             header = json.loads(bytes(arrays.pop("header")))
-            keys = tuple(tuple(from_json(part) for part in key) for key in header["keys"])
-            samples = {
-                keys[int(i)]: ReportSample(level, arrays[f"keys {i}"], arrays[f"sample {i}"])
-                for i, level in header["levels"].items()
-            }
+            of_channel: list[dict[str, np.ndarray]] = [{} for _ in header["channels"]]
+            for name, array in arrays.items():
+                place, _, own = name.partition(" ")
+                of_channel[int(place)][own] = array
+            entries = zip(header["channels"], of_channel, strict=True)
             return cls(
-                keys,
-                {name.removeprefix("sum "): value for name, value in arrays.items() if name.startswith("sum ")},
-                {name.removeprefix("error "): value for name, value in arrays.items() if name.startswith("error ")},
-                rows=tuple(arrays[name] for name in _ROWS) if "group" in arrays else None,
-                merged=header["merged"],
-                settled=header["settled"],
-                samples=samples,
-                most=header["most"],
+                {text: ChannelSums.restored(stated, own) for (text, stated), own in entries},
                 n_rows=header["rows"],
                 kinds=tuple(map(frozenset, header["kinds"])),
                 skipped=header["skipped"] and Skipped(**header["skipped"]),
@@ -257,7 +376,15 @@ class Partial:
 
 
 #: The partial result of no rows, to which all others add up.
-NOTHING = Partial(())
+NOTHING = Partial()
+
+
+def stacked(*parts: np.ndarray) -> np.ndarray:
+    """Return all reports of some arrays; histories of fewer reports than others have zeros at the end."""
+    width = max(rows.shape[-1] for rows in parts)
+    if parts[0].ndim == 2 and any(rows.shape[1] < width for rows in parts):
+        parts = tuple(np.pad(rows, [(0, 0), (0, width - rows.shape[1])]) for rows in parts)
+    return np.concatenate(parts)
 
 
 def merge(group: np.ndarray, reports: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,7 +1,7 @@
 """Pilots: where the likelihood of each cell is expanded, from support counts or from a first expansion."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,11 +10,55 @@ from numpy.typing import ArrayLike
 from ldpbayes.arrays import FloatArray
 from ldpbayes.errors import ArgumentError
 from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.scanning.constants import KEPT_BYTES, KEPT_MOST
 
 #: Rounds of the covariance of support counts at the mean that it gives, and steps of the tilt.
 _ROUNDS, _STEPS = 6, 60
 #: Standardized means within which moments come from a table.
 _REACH = 40.0
+
+
+#: From shares (cells, a) to the linear terms and precisions of a normal distribution of them, for each cell.
+Normal = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """When the summary of a cell is accurate, by ε, the largest of its channels; see docs/theory/summaries.md.
+
+    Attributes
+    ----------
+    plain : float
+        Up to this ε the expansion at a point is within a tenth of a posterior sd for any number of reports.
+    sampled : int
+        Beyond, cells keep a sample of so many reports for the check of their summary.
+    kept_to : float
+        Up to this ε ``sampled`` reports make a summary accurate; beyond, ``kept_each`` a category.
+    kept_each : int
+        Reports a category.
+    """
+
+    plain: float = 1.5
+    sampled: int = 10_000
+    kept_to: float = 2.0
+    kept_each: int = 2000
+
+    def sample(self, protocols: Iterable[AbstractProtocol]) -> int:
+        """Return how many reports of a cell and channel are kept for the check of its summary."""
+        return 0 if self.is_plain(protocols) else self.sampled
+
+    def is_plain(self, protocols: Iterable[AbstractProtocol]) -> bool:
+        """Return whether the likelihood is expanded at a point, not over the variances about it."""
+        return max(protocol.epsilon for protocol in protocols) <= self.plain
+
+    def kept_below(self, protocols: Iterable[AbstractProtocol]) -> int:
+        """Return below how many reports a cell keeps them whole: its summary might be off by a tenth of a sd."""
+        strongest = max(protocols, key=lambda protocol: protocol.epsilon)
+        if strongest.epsilon <= self.plain:
+            return 0
+        if strongest.epsilon <= self.kept_to:
+            return self.sampled
+        return min(self.kept_each * strongest.n_categories, KEPT_MOST, KEPT_BYTES * 8 // strongest.n_categories)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,20 +75,23 @@ class Pilots:
         Variances about the points; see ``Summary``.
     kept : frozenset of tuple
         Cells whose reports are kept whole.
+    sample : int
+        Most reports of a cell and channel that are kept in its sample.
     """
 
     places: Mapping[tuple, int]
     points: FloatArray
     spread: FloatArray | None = None
     kept: frozenset = frozenset()
+    sample: int = 0
 
 
-def from_supports(protocol: AbstractProtocol, n: ArrayLike, supports: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Return posterior mean and variance of each cell given its support counts alone, under Jeffreys' prior.
+def of_supports(protocol: AbstractProtocol, n: ArrayLike, supports: ArrayLike) -> Normal:
+    """Return the normal distribution of the shares given the support counts of each cell, as a function of the shares.
 
     C_x, how many reports support x, has mean n q_x with q_x = h + (g − h) p_x. Where the bits of a report are independent
     given its value, the covariance is n [diag(q(1 − q) + (g − h)² p²) − (g − h)² p pᵀ]: a Gaussian with exact mean and
-    covariance. The mean over the simplex is that of independent distributions, tilted to sum to one.
+    covariance.
 
     References
     ----------
@@ -56,16 +103,35 @@ def from_supports(protocol: AbstractProtocol, n: ArrayLike, supports: ArrayLike)
     rates = protocol.pair_rates()
     neither, one = (h * h, g * h) if rates is None else (rates.neither, rates.one)
     size = np.asarray(n, dtype=float)[:, None]
-    open_mean = (np.asarray(supports, dtype=float) / size - h) / (g - h)
-    p = np.full(open_mean.shape, 1 / open_mean.shape[1])
-    spread = p
-    for _ in range(_ROUNDS):
-        variance = (h + (g - h) * p - neither - 2 * (one - neither) * p) / (size * (g - h) ** 2)
-        variance = np.maximum(variance, 1e-12 / size)
+    open_mean = (np.asarray(supports, dtype=float) / np.maximum(size, 1) - h) / (g - h)
+
+    def normal(p: FloatArray) -> tuple[FloatArray, FloatArray]:
+        each = np.maximum((h + (g - h) * p - neither - 2 * (one - neither) * p) / (g - h) ** 2, 1e-12)
+        precision = size / each
         # Σ⁻¹ of diag(v) − p pᵀ/n is diag(1/v) + c (p/v)(p/v)ᵀ; its second part moves the centre of the first.
-        bent = np.maximum(1 - (p**2 / variance).sum(axis=1, keepdims=True) / size, 1e-3)
-        shift = p * ((open_mean - p) * p / variance).sum(axis=1, keepdims=True) / (size * bent)
-        p, spread = simplex_moments(open_mean + shift, variance)
+        bent = np.maximum(1 - (p**2 / each).sum(axis=1, keepdims=True), 1e-3)
+        shift = p * ((open_mean - p) * p / each).sum(axis=1, keepdims=True) / bent
+        return precision * (open_mean + shift), precision
+
+    return normal
+
+
+def posterior_moments(channels: Sequence[Normal], shape: tuple[int, int]) -> tuple[FloatArray, FloatArray]:
+    """Return posterior mean and variance of the shares of each cell, given all channels, under Jeffreys' prior.
+
+    Precisions of channels add up, and so do their linear terms. The mean over the simplex is that of independent
+    distributions, tilted to sum to one.
+
+    Parameters
+    ----------
+    channels : sequence of Normal
+    shape : (int, int)
+        Numbers of cells and of categories.
+    """
+    p = spread = np.full(shape, 1 / shape[1])
+    for _ in range(_ROUNDS):
+        linear, precision = (np.sum(terms, axis=0) for terms in zip(*(normal(p) for normal in channels), strict=True))
+        p, spread = simplex_moments(linear / precision, 1 / precision)
     return p, spread
 
 

@@ -3,7 +3,7 @@
 import functools
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,31 +53,34 @@ def _types() -> dict[str, Any]:
 
 
 def write(found: Any, path: Any) -> None:
-    """Write cells that may be summaries, one row each, and of a scan its protocol and samples; whole or not at all."""
+    """Write cells that may be summaries, one row a cell and channel, of a scan with its samples; whole or not at all."""
     path = files.as_parquet(path)
-    of_scan = isinstance(found, AbstractResult)
-    protocol, samples = (found.protocol, found.samples) if of_scan else (None, {})
     import pyarrow as pa
     from pyarrow import parquet
 
     reserved = [name for name in found.by if name in _types()]
     if reserved:
         raise DataError(f"a grouping column cannot be called {shown(reserved[0])} in a file of summaries; rename it")
-    text = _stated(found, protocol)
+    of_scan = isinstance(found, AbstractResult)
+    if of_scan:
+        channels = [(_text(found, channel.protocol), channel.parts()) for channel in found.by_channel]
+    else:
+        channels = [(_stated(found), ((key, cell, None) for key, cell in found.items()))]
     rows: dict[str, list] = {name: [] for name in (*found.by, *_types())}
-    for key, cell in found.items():
-        row = dict.fromkeys(rows) | dict(zip(found.by, key, strict=True)) | {"protocol": text}
-        row[_MISSING] = cell.missing
-        if isinstance(cell, Collection):
-            (tally,) = cell.tallies
-            row |= {"n_reports": float(cell.n_reports), "reports": _to_bytes(tally.reports), "counts": tally.counts}
-        else:
-            row |= {name: getattr(cell, name) for name in ("n_reports", "value", "log_constant", *_VECTORS, _EXCESS)}
-        if key in samples:
-            sample = samples[key]
-            row |= {"sample_level": sample.level, "sample_keys": sample.keys, "sample_reports": _to_bytes(sample.reports)}
-        for name, value in row.items():
-            rows[name].append(value)
+    for text, parts in channels:
+        for key, cell, sample in parts:
+            row = dict.fromkeys(rows) | dict(zip(found.by, key, strict=True)) | {"protocol": text}
+            row[_MISSING] = cell.missing
+            if cell.keeps_reports:
+                (tally,) = cell.tallies
+                row |= {"n_reports": float(cell.n_reports), "reports": _to_bytes(tally.reports), "counts": tally.counts}
+            else:
+                row |= {name: getattr(cell, name) for name in ("n_reports", "value", "log_constant", *_VECTORS, _EXCESS)}
+            if sample is not None:
+                row |= {"sample_level": sample.level, "sample_keys": sample.keys}
+                row["sample_reports"] = _to_bytes(sample.reports)
+            for name, value in row.items():
+                rows[name].append(value)
     with foreign("the grouping columns cannot be written"):
         keys = {name: pa.array(rows[name]) for name in found.by}
     columns = keys | {name: pa.array(rows[name], type=kind) for name, kind in _types().items()}
@@ -86,21 +89,26 @@ def write(found: Any, path: Any) -> None:
     table = pa.table(columns).replace_schema_metadata(metadata)
     with files.replacing(path) as temporary:
         parquet.write_table(table, temporary, compression="zstd", write_page_checksum=True)
-    if of_scan and found.checkpoint is not None:
-        found.checkpoint.remove()
+    for checkpoint in found.checkpoints if of_scan else ():
+        checkpoint.remove()
 
 
-def _stated(found: Any, protocol: Any) -> str:
-    """Return the text of the protocol of cells; of cells that know none, such as sums over several, that of the labels."""
+def _text(found: Any, protocol: Any) -> str:
+    """Return the text of a protocol of cells; of cells that know none, such as sums over several, that of the labels."""
+    return json.dumps({_LABELS: list(found.categories)}) if protocol is None else protocol_text(protocol, found.categories)
+
+
+def _stated(found: Any) -> str:
+    """Return the text of the protocol of cells that are no scan's."""
     tallies = [tally for cell in found.collections() for tally in cell.tallies]
-    protocol = tallies[0].protocol if protocol is None and tallies else protocol
+    protocol = tallies[0].protocol if tallies else None
     several = any(len(cell.tallies) > 1 for cell in found.collections())
     if several or any(tally.protocol != protocol for tally in tallies):
         raise ArgumentError(
             "cells beside summaries must have their reports through one channel, the same in all; write them to a file of "
             "their own."
         )
-    return json.dumps({_LABELS: list(found.categories)}) if protocol is None else protocol_text(protocol, found.categories)
+    return _text(found, protocol)
 
 
 def _alphabet(text: str) -> tuple[Any, tuple[str, ...]]:
@@ -125,8 +133,32 @@ def paths_of(data: Any) -> list[str]:
     return paths if set(_types()) <= {*names, _MISSING, _EXCESS} else []
 
 
-def read(path: Any) -> dict[str, Any]:
-    """Return what the constructor of ``Found`` takes, from a file that ``write`` wrote."""
+class Stored(NamedTuple):
+    """What a file of summaries holds.
+
+    Attributes
+    ----------
+    protocols : list of AbstractProtocol or None
+        One a channel; the only one is None where the cells know none.
+    cells, samples : list of dict
+        Of each channel, by the key of a cell.
+    by : list of str or None
+    categories : tuple of str
+    notes : str
+    origins : list of str
+    """
+
+    protocols: list[Any]
+    cells: list[dict[tuple, Any]]
+    samples: list[dict[tuple, ReportSample]]
+    by: list[str] | None
+    categories: tuple[str, ...]
+    notes: str
+    origins: list[str]
+
+
+def read(path: Any) -> Stored:
+    """Return what a file holds that ``write`` wrote."""
     (path,) = FileSource([files.text_of(path)]).paths
     if not paths_of(path):
         raise DataError("is no file of summaries; read files of reports by themselves", source=path)
@@ -148,40 +180,55 @@ def _found(table):
         rows = table.to_pylist()
     if not rows:
         raise DataError("has no rows")
-    texts = {row["protocol"] for row in rows}
-    if len(texts) > 1 or None in texts:
-        raise DataError("holds cells of several protocols; write one file for each protocol")
-    protocol, labels = _alphabet(texts.pop())
-    cells, samples = {}, {}
+    texts = list(dict.fromkeys(row["protocol"] for row in rows))
+    if None in texts:
+        raise DataError("holds cells without their protocol", field="protocol")
+    stated = [_alphabet(text) for text in texts]
+    protocols, labels = [protocol for protocol, _ in stated], stated[0][1]
+    if any(other != labels for _, other in stated) or (None in protocols and len(protocols) > 1):
+        raise DataError("holds cells over different categories; write one file for each", field="protocol")
+    cells: list[dict] = [{} for _ in texts]
+    samples: list[dict] = [{} for _ in texts]
     for row in rows:
+        place = texts.index(row["protocol"])
         key = tuple(plain_keys([row[name] for name in by], ", ".join(by))) or ("all",)
         if any(part is None for part in key):
             raise DataError("holds a cell without a key")
-        if key in cells:
+        if key in cells[place]:
             raise DataError(f"holds the cell {', '.join(map(str, key))} twice")
-        if protocol is None and (row["reports"] is not None or row["sample_level"] is not None):
-            raise DataError("holds reports, and states no protocol", field="protocol")
-        if row["reports"] is not None:
-            reports = protocol.check_reports(_from_bytes(row["reports"]))
-            counts = _numbers(row, "counts", np.int64, len(reports))
-            tally = Tally(protocol, reports, counts, categories=labels)
-            if tally.n_reports != row["n_reports"]:
-                raise DataError(f"counts add up to {tally.n_reports}, but n_reports says {shown(row['n_reports'])}")
-            cells[key] = Collection(labels, (tally,), id=", ".join(map(str, key)))
-        else:
-            cells[key] = _summary(row, len(labels), protocol)
-        many = row.get(_MISSING) or 0
-        if type(many) is not int or not 0 <= many <= MAX_COUNT:
-            raise DataError("must hold whole numbers from 0 to 10**12", field=_MISSING)
-        cells[key] = replace(cells[key], missing=many) if many else cells[key]
+        cells[place][key] = _cell(row, key, protocols[place], labels)
         if row["sample_level"] is not None:
-            if row["sample_reports"] is None or not 0 <= row["sample_level"] <= 64:
-                raise DataError("holds a sample that was cut off", field="sample_reports")
-            reports = protocol.check_reports(_from_bytes(row["sample_reports"]))
-            keys = _numbers(row, "sample_keys", np.uint64, len(reports))
-            samples[key] = ReportSample(row["sample_level"], keys, reports)
-    facts = {"by": by or None, "categories": labels, "notes": metadata.get(_NOTES, b"").decode(errors="replace")}
-    return {"cells": cells, "protocol": protocol, "samples": samples, **facts, "origins": _origins(metadata)}
+            samples[place][key] = _sample(row, protocols[place])
+    return Stored(
+        protocols, cells, samples, by or None, labels, metadata.get(_NOTES, b"").decode(errors="replace"), _origins(metadata)
+    )
+
+
+def _cell(row, key, protocol, labels):
+    """Return a cell of one channel."""
+    if protocol is None and (row["reports"] is not None or row["sample_level"] is not None):
+        raise DataError("holds reports, and states no protocol", field="protocol")
+    if row["reports"] is None:
+        cell = _summary(row, len(labels), protocol)
+    else:
+        reports = protocol.check_reports(_from_bytes(row["reports"]))
+        counts = _numbers(row, "counts", np.int64, len(reports))
+        tally = Tally(protocol, reports, counts, categories=labels)
+        if tally.n_reports != row["n_reports"]:
+            raise DataError(f"counts add up to {tally.n_reports}, but n_reports says {shown(row['n_reports'])}")
+        cell = Collection(labels, (tally,), id=", ".join(map(str, key)))
+    many = row.get(_MISSING) or 0
+    if type(many) is not int or not 0 <= many <= MAX_COUNT:
+        raise DataError("must hold whole numbers from 0 to 10**12", field=_MISSING)
+    return replace(cell, missing=many) if many else cell
+
+
+def _sample(row, protocol):
+    """Return the sample of a cell."""
+    if row["sample_reports"] is None or not 0 <= row["sample_level"] <= 64:
+        raise DataError("holds a sample that was cut off", field="sample_reports")
+    reports = protocol.check_reports(_from_bytes(row["sample_reports"]))
+    return ReportSample(row["sample_level"], _numbers(row, "sample_keys", np.uint64, len(reports)), reports)
 
 
 def _origins(metadata):

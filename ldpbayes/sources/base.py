@@ -4,6 +4,8 @@ import contextlib
 import decimal
 import importlib
 
+import numpy as np
+
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
 
 
@@ -71,6 +73,23 @@ def optional(module, purpose, extra="frames"):
         raise ArgumentError(
             f"{purpose} needs the package {package}, which is not installed: pip install 'ldpbayes[{extra}]'."
         ) from err
+
+
+def arrow_integers(values, kind=None):
+    """Return whole numbers of NumPy as an Arrow array, by default of their own type, otherwise of one as wide.
+
+    ``pyarrow.array`` asks whether they are of pandas and imports it, which takes longer than a scan of ten million rows.
+    """
+    import pyarrow as pa
+
+    kind = pa.from_numpy_dtype(values.dtype) if kind is None else kind
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
+
+
+def numpy_integers(array):
+    """Return an Arrow array of whole numbers, none of them missing, as NumPy's; ``to_numpy`` imports pandas."""
+    dtype = np.dtype(f"{'i' if str(array.type).startswith('i') else 'u'}{array.type.bit_width // 8}")
+    return np.frombuffer(array.buffers()[1] or b"", dtype=dtype, count=len(array), offset=array.offset * dtype.itemsize)
 
 
 def arrow_kind(kind):

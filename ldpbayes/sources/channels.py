@@ -1,10 +1,11 @@
 """The channels of a table: one protocol for all rows, or a column that says which protocol, ε or rate made each report."""
 
+import functools
 import glob
 import inspect
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -53,11 +54,11 @@ def find_channels(
     _check(protocol, epsilon, rate)
     if epsilon is not None or rate is not None:
         column = epsilon if rate is None else rate
-        make = _by_epsilon(protocol, categories) if rate is None else _by_rate(categories)
+        make = by_epsilon(protocol, categories) if rate is None else _by_rate(categories)
         levels = {}
         for text in _texts(source, column, columns.where, source.lenient):
             try:
-                levels[text] = _level(make, text, column)
+                levels[text] = protocol_at(make, text, column)
             except DataError:
                 if not source.lenient:
                     raise
@@ -114,6 +115,7 @@ class RowOptions:
     quarantine: Any = None
     missing: Any = None
     copies: str = "refuse"
+    bitorder: str = "big"
 
     def columns(self, by: Sequence[str], skipped: Skipped | None) -> TableColumns:
         """Return the columns that are the same for all channels, with what takes bad rows."""
@@ -124,13 +126,13 @@ class RowOptions:
     def refuse(self, names: Iterable[str], why: str) -> None:
         """Refuse the first of some arguments that is given to a source that states it itself."""
         for name in names:
-            value = getattr(self, name)
-            if value is not None and (name not in ("bad_rows", "copies") or value != "refuse"):
+            value, default = getattr(self, name), {"bad_rows": "refuse", "copies": "refuse", "bitorder": "big"}.get(name)
+            if value is not None and (default is None or value != default):
                 raise ArgumentError(f"{name} must be left out: {why}.")
 
 
 #: Arguments about how the reports were made.
-LAYOUT = ("protocol", "report", "count", "categories", "name", "epsilon_column", "rate_column")
+LAYOUT = ("protocol", "report", "count", "categories", "name", "epsilon_column", "rate_column", "bitorder")
 
 
 def read_table(data: Any, rows: RowOptions, whole: bool = False) -> Tally | Collection | Cells:
@@ -161,7 +163,7 @@ def _read(source, rows, path):
     source.copies = checks.choice(rows.copies, "copies", COPIES)
     labels = parameters.labels_of(rows.categories)
     channels = find_channels(source, rows.protocol, columns, categories=labels, epsilon=epsilon, rate=rate, name=name)
-    cells = read_cells(source, channels, columns)
+    cells = read_cells(source, replace(channels, bitorder=rows.bitorder), columns)
     left_out = "" if skipped is None else skipped.tell(rows.quarantine)
     if not any(cells) and columns.missing is not None and columns.missing.counts:
         raise DataError("has no answer: all are missing")
@@ -284,8 +286,21 @@ def _texts(source, column, where, lenient=False):
     return sorted(texts)
 
 
-def _by_epsilon(protocol, categories):
-    """Return the function from ε to the protocol at that level."""
+def by_epsilon(protocol: Any, categories: Sequence[str] | None) -> Callable[[float], AbstractProtocol]:
+    """Return the function from ε to the protocol at that level, which can be pickled where the caller's own can.
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol, str or callable
+        One at any level, whose other parameters stay; the name of one; or the function itself.
+    categories : sequence of str, optional
+        Labels.
+
+    Raises
+    ------
+    ArgumentError
+        Where no protocol is named, or ε is no parameter of it.
+    """
     if protocol is None:
         raise ArgumentError("protocol must be given with epsilon_column: an object, or a name such as 'olh'.")
     if inspect.isfunction(protocol):
@@ -297,7 +312,12 @@ def _by_epsilon(protocol, categories):
     if not named and "epsilon" not in settings:
         raise ArgumentError(f"epsilon_column must be left out: {shown(protocol)} takes its level from other parameters.")
     labels = protocol.default_labels if categories is None else categories
-    return lambda level: make_protocol(design, labels, settings | {"epsilon": level})
+    return functools.partial(_at_level, design, tuple(labels), settings)
+
+
+def _at_level(design, labels, settings, level):
+    """Return the protocol of a name at a level."""
+    return make_protocol(design, labels, settings | {"epsilon": level})
 
 
 def _by_rate(categories):
@@ -320,8 +340,21 @@ def _by_rate(categories):
     return make
 
 
-def _level(make, text, column):
-    """Return the protocol of one entry of a column of numbers."""
+def protocol_at(make: Callable[[float], AbstractProtocol], text: str, column: str | None) -> AbstractProtocol:
+    """Return the protocol of one entry of a column of levels.
+
+    Parameters
+    ----------
+    make : callable
+    text : str
+    column : str
+        For messages.
+
+    Raises
+    ------
+    DataError
+        Where the entry is no number, or no level.
+    """
     try:
         level = number(text)
         return make(float(text) if level is None else level)

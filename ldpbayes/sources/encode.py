@@ -1,5 +1,6 @@
 """From Arrow tables to reports: cells, counts, conditions, and columns of reports as protocols take them."""
 
+import contextlib
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -8,15 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from ldpbayes import checks
 from ldpbayes.checks import MAX_COUNT
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.columns import Bytes, Integers, ListColumn
 from ldpbayes.sources import keys as plain
-from ldpbayes.sources.base import arrow_kind, check_column, foreign
+from ldpbayes.sources.base import arrow_integers, arrow_kind, check_column, foreign, numpy_integers
 from ldpbayes.sources.constants import MOST_CODES
 from ldpbayes.sources.numbers import thousands
 
+#: How bits may stand in bytes and texts, and every byte with its bits the other way round.
+BIT_ORDERS = ("big", "little")
+REVERSED = np.packbits(np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)[:, ::-1], axis=1).ravel()
 #: Key of the metadata of a table whose cells are texts of a file, as those of CSV are.
 TEXTS = b"ldpbayes.texts"
 _NO_KEY = 'holds missing values; fill them in, or leave these rows out with bad_rows="skip"'
@@ -59,20 +64,19 @@ def encoded(array, name, missing=False):
     Some of the values may not occur. Returns None for lists, which have no codes.
     """
     import pyarrow as pa
-    from pyarrow import compute
 
     kind = array.type
     if arrow_kind(kind).startswith("lists"):
         return None
     if pa.types.is_boolean(kind) and not array.null_count:
-        return array.cast(pa.int8()).to_numpy(), pa.array([False, True])
+        return numpy_integers(array.cast(pa.int8())), arrow_integers(np.arange(2)).cast(pa.bool_())
     if pa.types.is_integer(kind) and kind != pa.uint64() and not array.null_count:
-        values = array.to_numpy()
+        values = numpy_integers(array)
         low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
         if high - low < 2**16:
             # Where the values are small their type holds the codes too.
             codes = values if low == 0 else values.astype(np.int64) - low
-            return codes, pa.array(np.arange(low, high + 1), type=kind)
+            return codes, arrow_integers(np.arange(low, high + 1).astype(values.dtype), kind)
     if pa.types.is_nested(kind):
         raise unread(kind, name)
     if not pa.types.is_dictionary(kind):
@@ -80,12 +84,21 @@ def encoded(array, name, missing=False):
             array = array.dictionary_encode()
         except pa.ArrowNotImplementedError:
             raise unread(kind, name) from None
-    elif len(array) > array.null_count and compute.max(array.indices).as_py() >= len(array.dictionary):
+    elif len(array) > array.null_count and _largest(array.indices) >= len(array.dictionary):
         raise DataError("is damaged: it holds codes of no entry", field=name)
     if missing and array.null_count:
         codes = array.indices.cast(pa.int64()).fill_null(len(array.dictionary)).to_numpy()
         return codes, pa.concat_arrays([array.dictionary, pa.nulls(1, array.dictionary.type)])
-    return array.indices.to_numpy(), array.dictionary
+    return array.indices.to_numpy() if array.null_count else numpy_integers(array.indices), array.dictionary
+
+
+def _largest(codes):
+    """Return the largest of some codes; those that are missing are none."""
+    if not codes.null_count:
+        return int(numpy_integers(codes).max())
+    from pyarrow import compute
+
+    return compute.max(codes).as_py()
 
 
 def crossed(parts):
@@ -190,7 +203,7 @@ def _whole_numbers(pa, array, name):
     if pa.types.is_decimal(array.type):
         with foreign("holds whole numbers above 2**63"):
             array = array.cast(pa.int64())
-    values = array.to_numpy(zero_copy_only=False)
+    values = array.to_numpy(zero_copy_only=False) if array.null_count else numpy_integers(array)
     if values.dtype == np.uint64 and values.size and values.max() >= 2**63:
         raise DataError(f"holds whole numbers above 2**63, got {values.max()}", field=name)
     return values.astype(np.int64)
@@ -244,6 +257,9 @@ class Format:
         Whether the caller named the categories; see ``columns.Integers``.
     positions : bool
         Whether whole numbers are known to be reports as the protocol makes them: where the data state the protocol.
+    bitorder : {"big", "little"}
+        Whether the first category is the highest bit of the first byte and the first digit of a text, or the lowest and
+        the last.
     """
 
     protocol: AbstractProtocol
@@ -251,6 +267,7 @@ class Format:
     labels: Sequence[str]
     labelled: bool = False
     positions: bool = False
+    bitorder: str = "big"
 
     def __post_init__(self) -> None:
         a, fields, form = self.protocol.n_categories, self.protocol.report_fields, self.protocol.supports()
@@ -259,6 +276,8 @@ class Format:
             raise ArgumentError(f"report must name {len(fields)} columns ({', '.join(fields)}), got {len(self.report)}.")
         if self.labelled:
             self.protocol.check_categories(self.labels)
+        if checks.choice(self.bitorder, "bitorder", BIT_ORDERS) == "little" and not self.protocol.report_format.has_bits:
+            raise ArgumentError(f"bitorder must be left out: reports of {self.protocol.name} are no sets of bits.")
 
     def rows(self, table: Any) -> np.ndarray:
         """Return the canonical reports of all rows of a table.
@@ -295,7 +314,6 @@ class Format:
             Canonical.
         counts : (k,) int64 array
         """
-        import pyarrow as pa
 
         columns = [self._codes(table, name) for name in self.report]
         grouping = [encoded_key(table, name) for name in by]
@@ -317,7 +335,7 @@ class Format:
             counts = totals[seen] if first is None else totals
         keys, _, group = cells([(index, values) for index, (_, values) in zip(indices, grouping, strict=False)], len(seen))
         taken = [
-            (values.take(pa.array(index)), name)
+            (_taken(values, index), name)
             for (_, values), index, name in zip(columns, indices[len(by) :], self.report, strict=True)
         ]
         try:
@@ -340,6 +358,8 @@ class Format:
         """Return the canonical reports of Arrow arrays, one for each field, with their names."""
         labelled = self.labelled and not self.positions
         found = [arrow_column(array, name, labelled, self.positions) for array, name in columns]
+        if self.bitorder == "little":
+            found[-1] = _turned(found[-1])
         try:
             return self.protocol.parse_reports(found, self.labels)
         except DataError as err:
@@ -348,26 +368,53 @@ class Format:
             raise DataError(err.message, line=err.line, field=field) from None
 
     def _from_numbers(self, table):
-        """Return sets whose bytes, or whose zeros and ones, stand in separate columns."""
-        import pyarrow as pa
-
+        """Return sets whose bytes, or whose zeros and ones, stand in separate columns; these are packed as they are read."""
         a, names = self.protocol.n_categories, self.report
-        out = np.empty((table.num_rows, len(names)), dtype=np.uint8)
-        most = 255 if len(names) < a else 1
+        packed = len(names) < a
+        out = np.zeros((-(-a // 8), table.num_rows), dtype=np.uint8)
         for i, name in enumerate(names):
-            array = column(table, name)
-            if texts(table):
-                with foreign("must hold whole numbers"):
-                    array = array.cast(pa.int64())
-            if arrow_kind(array.type) not in ("whole numbers", "booleans"):
-                raise DataError(f"holds {array.type}; a column of several that make a set holds whole numbers", field=name)
-            values = _whole_numbers(pa, array.cast(pa.uint8()) if pa.types.is_boolean(array.type) else array, name)
-            bad = np.flatnonzero((values < 0) | (values > most))
-            if bad.size:
-                problem = f"must hold whole numbers from 0 to {most}, got {values[bad[0]]}"
-                raise DataError(problem, line=int(bad[0]), field=name)
-            out[:, i] = values
-        return self.protocol.check_reports(out)
+            values = _small(column(table, name), name, 255 if packed else 1, texts(table))
+            if packed:
+                out[i] = values if self.bitorder == "big" else REVERSED[values]
+            else:
+                out[i // 8] |= values << np.uint8(7 - i % 8)
+        return self.protocol.check_reports(np.ascontiguousarray(out.T))
+
+
+def _turned(column):
+    """Return a column of sets whose bits stand the other way round in each byte, or in each text of zeros and ones."""
+    if isinstance(column, Bytes):
+        return Bytes(column.lengths, REVERSED[column.values])
+    return [_turned_text(text) for text in column] if isinstance(column, list) else column
+
+
+def _turned_text(text):
+    head, digits = (text[:2], text[2:]) if text[:2].lower() in ("0b", "0x") else ("", text)
+    if head.lower() == "0x":
+        with contextlib.suppress(ValueError):
+            return head + REVERSED[np.frombuffer(bytes.fromhex(digits), dtype=np.uint8)].tobytes().hex()
+    return head + digits[::-1] if not set(digits) - {"0", "1"} else text
+
+
+def _small(array, name, most, of_texts):
+    """Return whole numbers from 0 to ``most``, or booleans, of an Arrow array as uint8."""
+    import pyarrow as pa
+
+    if pa.types.is_boolean(array.type):
+        stored = np.frombuffer(array.buffers()[1] or b"", dtype=np.uint8)
+        start, end = array.offset // 8, -(-(array.offset + len(array)) // 8)
+        return np.unpackbits(stored[start:end], bitorder="little")[array.offset % 8 :][: len(array)]
+    if of_texts:
+        with foreign("must hold whole numbers"):
+            array = array.cast(pa.int64())
+    if arrow_kind(array.type) != "whole numbers":
+        raise DataError(f"holds {array.type}; a column of several that make a set holds whole numbers", field=name)
+    plain_type = pa.types.is_integer(array.type) and not array.null_count
+    values = numpy_integers(array) if plain_type else _whole_numbers(pa, array, name)
+    if len(values) and (values.min() < 0 or values.max() > most):
+        row = int(np.argmax((values < 0) | (values > most)))
+        raise DataError(f"must hold whole numbers from 0 to {most}, got {values[row]}", line=row, field=name)
+    return values.astype(np.uint8, copy=False)
 
 
 # ---- counts and conditions -------------------------------------------------------------------------------------------
@@ -402,6 +449,15 @@ def counts_of(table: Any, name: str) -> np.ndarray:
         problem = "a whole number" if numbers and 0 <= value <= MAX_COUNT else "from 0 to 10**12"
         raise DataError(f"count must be {problem}, got {value}", line=int(wrong[0]), field=name)
     return values.astype(np.int64)
+
+
+def _taken(values, places):
+    """Return some entries of an Arrow array; ``take`` imports Arrow's functions, which whole numbers do without."""
+    import pyarrow as pa
+
+    if pa.types.is_integer(values.type) and not values.null_count:
+        return arrow_integers(numpy_integers(values)[places], values.type)
+    return values.take(arrow_integers(places))
 
 
 def _count(text):
@@ -445,8 +501,8 @@ def with_folders(table: Any, folders: Sequence[tuple[str, str | int | None]]) ->
     import pyarrow as pa
 
     for name, value in folders:
-        entry = pa.array([value])
-        codes = pa.array(np.zeros(len(table), dtype=np.int32))
+        entry = pa.repeat(value, 1)
+        codes = arrow_integers(np.zeros(len(table), dtype=np.int32))
         column_of = pa.DictionaryArray.from_arrays(codes, entry) if isinstance(value, str) else entry.take(codes)
         table = table.append_column(name, column_of)
     return table

@@ -13,9 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
+
 from ldpbayes.errors import DataError
 from ldpbayes.sources.base import arrow_kind, foreign
-from ldpbayes.sources.constants import BATCH, BYTES_A_BYTE, ITEMS, MOST_BYTES, MOST_ITEMS, PIECE, ROWS_A_BYTE
+from ldpbayes.sources.constants import BATCH, BYTES_A_BYTE, ITEMS, MOST_BYTES, MOST_ITEMS, PIECE, READ_BYTES, ROWS_A_BYTE
 from ldpbayes.sources.stream import AbstractFile, runs
 
 
@@ -98,6 +100,7 @@ def read_batches(path: Any, columns: Sequence[str], groups: Sequence[int] | None
         with parquet.ParquetFile(path, **settings) as file:
             for parts in runs(_parts(path, file, columns, groups, chunks, codes), 0.5, lambda part: part[1]):
                 yield pa.Table.from_batches([part for part, _ in parts])
+                parts.clear()  # before the next are read
 
 
 def read_whole(path: Any, columns: Sequence[str] | None = None) -> Any:
@@ -116,10 +119,11 @@ def _parts(path, file, columns, groups, chunks, codes):
     """Yield (record batch, its share of what a table holds)."""
     for group in range(len(chunks)) if groups is None else groups:
         n_rows = file.metadata.row_group(group).num_rows
-        most = max(1, min([BATCH, *(column.most_rows(n_rows, column.leaf.path in codes, path) for column in chunks[group])]))
+        most = min((column.most_rows(n_rows, column.leaf.path in codes, path) for column in chunks[group]), default=BATCH)
+        most = max(1, min(BATCH, most, int(READ_BYTES / max(1, sum(column.width for column in chunks[group])))))
         for batch in file.iter_batches(most, row_groups=[group], columns=columns, use_threads=False):
             for part, share in sliced(batch, path):
-                yield part, max(share, part.nbytes / MOST_BYTES, part.num_rows / BATCH)
+                yield part, max(share, part.nbytes / READ_BYTES, part.num_rows / BATCH)
 
 
 # ---- what the footer says of a column --------------------------------------------------------------------------------
@@ -172,6 +176,12 @@ class _Column(NamedTuple):
     leaf: Any
     chunk: Any
 
+    @property
+    def width(self) -> float:
+        """Bytes of a row as it is read, about: of numbers as they are stored, otherwise on average."""
+        stored = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}.get(self.leaf.physical_type, 0)
+        return max(stored, self.chunk.total_uncompressed_size / max(self.chunk.num_values, 1))
+
     def has(self, encoding: str) -> bool:
         """Return whether texts or bytes are written in an encoding of this name."""
         return self.leaf.physical_type == "BYTE_ARRAY" and any(encoding in name for name in self.chunk.encodings)
@@ -221,10 +231,16 @@ def sliced(batch, path):
 
 def _longest(array):
     """Return the length of the longest entry of the dictionaries of an array."""
-    from pyarrow import compute
+    return max((int(_lengths(leaf.dictionary).max(initial=0)) for leaf in _coded(array)), default=0)
 
-    lengths = (compute.max(compute.binary_length(leaf.dictionary)).as_py() for leaf in _coded(array))
-    return max((length or 0 for length in lengths), default=0)
+
+def _lengths(array):
+    """Return the bytes of each entry of texts or bytes; Arrow's functions for it take long to import."""
+    if array.type.num_buffers == 2:
+        return np.array([array.type.byte_width])
+    dtype = np.int64 if str(array.type).startswith("large") else np.int32
+    stored = array.buffers()[1] or bytes(dtype().itemsize * (len(array) + 1))
+    return np.diff(np.frombuffer(stored, dtype, len(array) + 1, array.offset * dtype().itemsize))
 
 
 def _coded(array):

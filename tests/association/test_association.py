@@ -21,6 +21,8 @@ from ldpbayes.protocols import GRR, SampledAttribute
 from ldpbayes.protocols.designs import direct, warner
 from ldpbayes.protocols.unary import UnaryEncoding
 
+pytestmark = pytest.mark.long
+
 DATA = pathlib.Path(__file__).parents[2] / "data"
 LEVELS = {"doping": ["no", "yes"], "advice": ["no", "yes"]}
 
@@ -39,6 +41,7 @@ def pair():
     return lb.associate(frame, asked, designs, categories=LEVELS, count="n", draws=500, random_seed=1)
 
 
+@pytest.mark.calibrate
 def test_items_of_the_published_survey(wada):
     """Margins by wada::logistic: shares and 95 % intervals of the items, each alone."""
     published = {"drug_tested": (0.210, 0.0225), "supplements": (0.444, 0.0239), "psychoactive": (0.491, 0.0239)}
@@ -50,6 +53,7 @@ def test_items_of_the_published_survey(wada):
     assert wada.attrs["method"] == "weighted" and wada.attrs["converged"]
 
 
+@pytest.mark.calibrate
 def test_margins_agree_whatever_table_they_are_taken_from(wada):
     whole = lb.answers.joint_table(wada)["mean"]
     for attributes in (["supplements", "doping"], ["doping", "drug_tested"]):
@@ -168,6 +172,7 @@ def test_a_frame_with_sets_and_single_numbers():
     assert lb.answers.joint_table(tree)["mean"].sizes == {"job": 3, "sex": 2}
 
 
+@pytest.mark.calibrate
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.RankDeficientWarning")
 def test_sampled_attributes_tell_margins_only():
     protocol, rng = SampledAttribute(4, 3.0, (2, 2), "grr"), np.random.default_rng(1)

@@ -39,6 +39,7 @@ def scheme(request):
     return SCHEMES[request.param]
 
 
+@pytest.mark.sampled(3)
 def test_channel_of_the_rows_is_that_of_the_client(scheme):
     exact = scheme.rational_channel()
     assert all(sum(column) == 1 for column in zip(*exact, strict=True))

@@ -93,6 +93,7 @@ def ranks_of(design, replications, seed):
     return tests
 
 
+@pytest.mark.calibrate
 def test_the_designs_identify_their_law():
     """The small sibling: one sample of each, whose draws are distributions about the truth."""
     rng = np.random.default_rng(0)

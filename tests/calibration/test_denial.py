@@ -64,6 +64,7 @@ def squared_errors(p, delta, n, replications, seed):
     return errors[0] / errors[1]
 
 
+@pytest.mark.calibrate
 def test_few_nodes_give_the_same_probabilities():
     """The small sibling: the ends of the engine's own rules have .025 and .975 below them by the rule of these tests."""
     collection = simulated(0.3, 0.4, 400, np.random.default_rng(1))

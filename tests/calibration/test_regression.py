@@ -80,7 +80,7 @@ def replicate(name, stage):
         weight = prior.sizes / prior.sizes.sum()
         ranks[r, 0] = _rank(prior.coefficients(z[None])[0, term, category], own[:, term, category], rng)
         ranks[r, 1] = _rank(weight @ p[:, category], mean[:, category], rng)
-        lb.pymc.add_log_likelihood(found, by="cell")
+        found.extend("log_likelihood", by="cell")
         drawn = found["log_likelihood"]["reports"].sum("cell").values.ravel()[::step][:RANKED]
         ranks[r, 2] = _rank(_told(regression_model(formula, reported, protocol).target, z), drawn, rng)
     return ranks, handed

@@ -74,6 +74,7 @@ def agree(seed):
     return int(chosen.sum()), int((np.array(VERDICTS)[known.verdict] == found)[chosen].sum())
 
 
+@pytest.mark.calibrate
 def test_one_random_fit_has_the_verdicts_of_its_refits():
     """The small sibling."""
     judged, same = agree(3)

@@ -88,6 +88,7 @@ def test_intervals_cover_every_share_in_all_settings(name, a):
             assert of_p >= 0.95 - 1e-9 and of_f >= 0.95 - 1e-4
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", [*MAKERS, "forced response"])
 def test_coverage_of_simulated_collections(name):
     """The counts of simulated reports have the law that the intervals assume: 100 collections of 12 categories."""

@@ -23,6 +23,8 @@ from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, Channel, designs
 from ldpbayes.sources import read_collection
 
+pytestmark = pytest.mark.long
+
 DATA = pathlib.Path(__file__).parents[2] / "data"
 
 
@@ -277,6 +279,8 @@ def test_sparse_estimates_from_almost_nothing_are_called_so():
 
 
 # ---- hard problems ----------------------------------------------------------------------------------------------------
+@pytest.mark.sampled(4)
+@pytest.mark.calibrated("True-40-3000-0.3", "True-40-3000-1.0")
 @pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0, 4.0, 8.0, 20.0])
 @pytest.mark.parametrize("size, n", [(3, 1), (40, 1), (40, 15), (40, 3000)])
 @pytest.mark.parametrize("concentrated", [False, True])
@@ -299,6 +303,7 @@ def test_rank_deficient_cohorts_are_certified(epsilon):
         assert maximize(rows, method=method).gap <= 1e-6, method
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 6.0])
 @pytest.mark.parametrize("mass", [None, 0.5])
 def test_fewer_rows_than_categories_are_certified(epsilon, mass):
@@ -330,6 +335,7 @@ def test_stacked_levels_of_privacy_agree_with_cvxpy():
     assert found.p == pytest.approx(reference.p, abs=1e-4)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_protocol(case):
     protocol = case.build(case.categories[-1], 1.0)
@@ -447,7 +453,7 @@ def test_exact_methods_load_no_cvxpy():
 
 
 @pytest.mark.parametrize("matrix", [[[0.3, 0.3], [0.7, 0.7]], [[0.3, 0.3, 0.3], [0.7, 0.7, 0.7]]])
-def test_mend_9_unidentified_channels_have_no_standard_error(matrix):
+def test_unidentified_channels_have_no_standard_error(matrix):
     """Two categories got one of 5.7e14: the rounding of an information that is zero."""
     survey = Collection("abc"[: len(matrix[0])], [Tally(Channel(matrix), [0, 1], [30, 70])])
     estimate = MLE()(survey)
@@ -456,7 +462,7 @@ def test_mend_9_unidentified_channels_have_no_standard_error(matrix):
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 1e-5, 1e-6])
-def test_mend_9_weak_channels_keep_their_standard_error(epsilon):
+def test_weak_channels_keep_their_standard_error(epsilon):
     """(a + β)/β times the binomial error, as long as double precision can tell the information from none."""
     estimate = MLE()(Collection("ab", [Tally(GRR(2, epsilon), [0, 1], [5000, 5000])]))
     expected = (2 + math.expm1(epsilon)) / math.expm1(epsilon) * 0.005

@@ -41,6 +41,7 @@ def crafted(protocol, rng, kind="typical"):
     return collection_of(Tally(protocol, reports)), reports[:1]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "protocol, kind",
     [
@@ -59,7 +60,7 @@ def crafted(protocol, rng, kind="typical"):
     ],
     ids=lambda value: value if isinstance(value, str) else f"{value.name} {value.n_categories} {value.epsilon}",
 )
-def test_mend_21_copies_of_one_report_are_flagged(protocol, kind):
+def test_copies_of_one_report_are_flagged(protocol, kind):
     """All of three; the calibration below has 200 of each design, and those in which copies cannot be seen."""
     for seed in range(3):
         found = check(crafted(protocol, np.random.default_rng(seed), kind)[0])

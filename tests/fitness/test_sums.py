@@ -17,7 +17,7 @@ import ldpbayes as lb
 from ldpbayes.fitness.sums import fitness_of_excess, power, shown_levels
 from ldpbayes.protocols import LocalHashing, Rappor, SubsetSelection, UnaryEncoding
 from ldpbayes.protocols.base import SizeLaw
-from ldpbayes.scanning.partials import Partial
+from ldpbayes.scanning.partials import ChannelSums, Partial
 
 A, N, SIMULATED = 32, 100_000, 10_000
 TABLE = pathlib.Path(__file__).parents[1] / "data" / "sums_power.csv"
@@ -188,6 +188,9 @@ def test_files_and_states_of_earlier_versions_are_read(tmp_path, name):
         assert "made by an earlier version" in lb.check(read).verdict
     scan = lb.scan(reports(protocol, 5000))
     first = next(scan.fold.partial(piece) for piece in scan.pieces())
-    former = Partial(first.keys, {k: v for k, v in first.sums.items() if k != "sizes"}, n_rows=first.n_rows)
+    ((text, sums),) = first.channels.items()
+    former = Partial(
+        {text: ChannelSums(sums.keys, {k: v for k, v in sums.sums.items() if k != "sizes"})}, n_rows=first.n_rows
+    )
     total = former + first
-    assert total.n_rows == 10_000 and "sizes" not in total.sums
+    assert total.n_rows == 10_000 and "sizes" not in total.channels[text].sums

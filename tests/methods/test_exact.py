@@ -78,6 +78,7 @@ SMALL = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SMALL)
 def test_equals_enumeration(name):
     collection, alpha = SMALL[name]
@@ -129,6 +130,7 @@ def test_equals_convolution_at_medium_n(a, n, epsilon):
     np.testing.assert_allclose(moments.mean, mean, rtol=1e-11)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("alpha", [[0.5, 0.5], [1.0, 1.0], [3.0, 0.2]])
 @pytest.mark.parametrize(
     ("protocol", "counts"),
@@ -200,6 +202,7 @@ def test_large_n_means_sum_to_one(epsilon):
     assert moments.diagnostics()["covariance_row_sum_error"] < 1e-9
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("a", "n", "epsilon", "weights"),
     [

@@ -96,6 +96,7 @@ def test_priors_that_are_no_dirichlet_agree_with_the_reports(held, prior):
     assert np.isfinite(tree["summary"]["mean"]).all()
 
 
+@pytest.mark.calibrate
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")  # few draws, of chains
 def test_priors_that_are_no_dirichlet(held):
     """An ordered walk, by its sampler; the moments of F come from draws of P."""

@@ -22,6 +22,8 @@ from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.result.facts import facts_of
 
+pytestmark = pytest.mark.long
+
 SPIKED = np.array([0.6, 0.1, 0.1, 0.1, 0.1])
 
 
@@ -46,6 +48,7 @@ def found(spiked):
     return fit(spiked, "floor", draws=250, random_seed=1)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("evenness", [4.0, math.inf])
 @pytest.mark.parametrize("protocol", [GRR(5, 2.0), UnaryEncoding.optimized(5, 1.5)], ids=["grr", "oue"])
 def test_it_is_the_prior_weighted_by_the_likelihood(protocol, evenness):

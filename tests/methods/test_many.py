@@ -20,6 +20,8 @@ from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.local_hashing import PooledHashing
 from ldpbayes.result.facts import facts_of
 
+pytestmark = pytest.mark.long
+
 LEVELS = (0.025, 0.5, 0.975)
 
 
@@ -169,7 +171,7 @@ def test_results_without_draws_are_saved_shown_and_asked(cells, tmp_path):
         float(known["distribution_mean"].values @ np.r_[1, -1, np.zeros(10)]), abs=1e-12
     )
     with pytest.raises(ArgumentError, match="needs draws"):
-        result.add_log_likelihood(single, cells[2])
+        single.extend("log_likelihood", collection=cells[2])
 
 
 def test_what_cannot_be_done_without_draws(cells):

@@ -27,6 +27,8 @@ from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.result.facts import facts_of
 
+pytestmark = pytest.mark.long
+
 GRID = np.linspace(-6, 6, 81)
 
 
@@ -106,6 +108,7 @@ def by_tallies(collection):
 SIXTY = collected(GRR(60, 2.0), 20_000, np.arange(60, 0, -1) / 1830)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "collection",
     [
@@ -132,6 +135,7 @@ def test_nodes_agree_with_brute_force(collection):
     assert (np.abs(draws.mean(axis=0) - truth["mean"]) < 5 * truth["sd"] / np.sqrt(len(draws))).all()
 
 
+@pytest.mark.calibrate
 def test_moments_without_draws_agree_with_brute_force():
     """Sixty categories: the saddle point places the nodes, exact evidence weighs them."""
     truth = by_exact(SIXTY)
@@ -148,6 +152,7 @@ def test_moments_without_draws_agree_with_brute_force():
         assert [attrs["alpha_lower"], attrs["alpha_upper"]] == pytest.approx(ends, rel=0.03)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("protocol", [UnaryEncoding.optimized(20, 1.0), SubsetSelection(20, 4.0)], ids=["oue", "subset"])
 def test_moments_of_surrogates_agree_with_weighted_draws(protocol):
     collection = collected(protocol, 2000, np.arange(20, 0, -1) / 210)
@@ -185,6 +190,7 @@ SMALL = {
 }
 
 
+@pytest.mark.calibrated("oue-quadrature", "oue-surrogate")
 @pytest.mark.parametrize(
     "name, server",
     [

@@ -19,6 +19,8 @@ from ldpbayes.methods.frequency import frequency_moments
 from ldpbayes.priors import Dirichlet, Learnt, Smooth
 from ldpbayes.result.facts import facts_of
 
+pytestmark = pytest.mark.together("models")
+
 
 def errors(tree, name, expected):
     """Return (posterior mean − expected) in Monte Carlo standard errors."""
@@ -70,6 +72,7 @@ def reference_mean(collection, alpha):
     return convolved_mean(base, channel.diagonal() - base, counts, alpha)
 
 
+@pytest.mark.calibrate
 def test_nigeria_agrees_with_quadrature(nigeria, nuts_nigeria):
     grid = np.linspace(0, 1, 20001)[1:-1]
     density = stats.binom.logpmf(831, 2435, 1 / 6 + 2 / 3 * grid)

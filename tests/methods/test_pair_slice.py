@@ -22,6 +22,8 @@ from ldpbayes.protocols.local_hashing import PooledHashing
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.result.facts import facts_of
 
+pytestmark = pytest.mark.long
+
 DATA = pathlib.Path(__file__).parents[2] / "data"
 ROUTES = ("rows", "quadratic")
 
@@ -52,6 +54,7 @@ TABLES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_rectangles_in_a_table_of_attributes_keep_the_posterior(name):
@@ -63,6 +66,7 @@ def test_rectangles_in_a_table_of_attributes_keep_the_posterior(name):
         assert np.abs(errors(draws_of(tree), exact[f"distribution_{moment}"].values, moment)).max() < 4.5
 
 
+@pytest.mark.calibrate
 def test_margins_that_many_reports_fix_do_not_hold_the_chains():
     """Setting 57 of benchmarks/small_settings.py: pairs alone had an R-hat of 1.1, and three more methods took 10 s."""
     protocol = FakeData(44, 3.0, [2, 22], "grr", "uniform")
@@ -73,6 +77,7 @@ def test_margins_that_many_reports_fix_do_not_hold_the_chains():
     assert facts_of(tree)["worst_r_hat"] < 1.05 and facts_of(tree)["least_ess"] > 200  # pairs alone: 2.0 and 6
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("alpha", [0.5, pytest.param(1.0, marks=pytest.mark.calibrate), "unequal"])
 def test_moments_against_the_exact_posterior(route, alpha):
@@ -87,6 +92,7 @@ def test_moments_against_the_exact_posterior(route, alpha):
     assert (facts_of(tree)["acceptance"] == 1) == (route == "rows")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("route", ROUTES)
 def test_two_attributes_against_quadrature(route):
     collection = collected(kronecker([crosswise(0.8), crosswise(0.25)]), 400, seed=5)
@@ -96,6 +102,7 @@ def test_two_attributes_against_quadrature(route):
     assert np.abs(errors(draws, exact["distribution_sd"].values, "sd")).max() < 4
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("alpha", [0.2, 0.5, 4.0])
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
@@ -115,6 +122,7 @@ def test_reports_that_tell_all_leave_conjugate_draws():
     assert np.abs(errors(draws, np.array([50.5, 7.5, 1.5]) / 59.5)).max() < 4
 
 
+@pytest.mark.calibrate
 def test_quadratic_against_the_rows_where_both_serve():
     collection = collected(UnaryEncoding.optimized(8, 1.0), 500, seed=4)
     by_rows = draws_of(fit(collection, "jeffreys", PairSlice(route="rows", thin=1), random_seed=1, estimates=False))
@@ -136,6 +144,7 @@ def test_four_items_at_once_against_nuts():
     assert np.abs((draws.mean(axis=(0, 1)) - nuts.mean(axis=(0, 1))) / np.hypot(spread, own)).max() < 4
 
 
+@pytest.mark.calibrate
 def test_auto_answers_four_items_without_nuts(monkeypatch):
     monkeypatch.setattr(NUTS, "run", lambda *_, **__: pytest.fail("handed over to NUTS"))
     tree = fit(read(DATA / "rr_wada_forum_joint.toml"), draws=400, random_seed=1, estimates=False)

@@ -22,6 +22,8 @@ from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, Channel, designs
 from ldpbayes.result.facts import facts_of
 
+pytestmark = pytest.mark.long
+
 
 def survey(*parts):
     tallies = [Tally(p, np.arange(len(counts)), counts, name=f"c{i}") for i, (p, counts) in enumerate(parts)]
@@ -48,6 +50,7 @@ SURVEYS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SURVEYS)
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_equals_programming_over_tallies(name):
@@ -102,6 +105,7 @@ def test_direct_questions_give_the_beta_posterior(counts):
     assert stats.kstest(draws, lambda p: special.betainc(a, b, p)).pvalue > 1e-3
 
 
+@pytest.mark.calibrate
 def test_minarets_under_a_flat_prior_against_a_fine_grid():
     """Two channels, three latent categories: midpoints of 1,500 × 1,500 cells of (p0, p1 | p0) sticks."""
     exact = fit(MINARETS, Dirichlet.flat(3), Quadrature(draws=10), random_seed=1, estimates=False)["exact"]
@@ -147,6 +151,7 @@ def test_a_hundred_thousand_reports():
     np.testing.assert_allclose(half, 1.959964 * exact["distribution_sd"].values, rtol=1e-3)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["two categories", "unequal prior", "rank-deficient", "equal columns", "five categories"])
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_draws_are_from_the_posterior(name):
@@ -190,6 +195,7 @@ def _draws_agree(tree):
         np.testing.assert_allclose(below, level, atol=4 * math.sqrt(0.025 * 0.975 / len(draws)))
 
 
+@pytest.mark.calibrate
 def test_five_reports_over_a_thousand_categories():
     collection = Collection([str(x) for x in range(1024)], [Tally(GRR(1024, 3.0), [5, 5, 17, 900, 31])])
     prior = Dirichlet.jeffreys(1024)
@@ -200,6 +206,7 @@ def test_five_reports_over_a_thousand_categories():
         np.testing.assert_allclose(tree["exact"][key], exact[key], rtol=1e-7, err_msg=key)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_protocol_has_one_posterior(case):
     """Simulated reports through each protocol of the table: quadrature and tally programming agree on everything."""

@@ -29,6 +29,8 @@ from ldpbayes.protocols import crosswise
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.result.facts import facts_of
 
+pytestmark = pytest.mark.long
+
 LABELS = ["a", "b", "c"]
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -208,6 +210,7 @@ def slopes_over(cells):
     return Slopes("x", np.linspace(-1, 1, len(cells)), cells.n_categories)
 
 
+@pytest.mark.calibrate
 def test_summaries_with_weights_agree_with_the_reports():
     cells, _ = unary_groups([400] * 6)
     by_rows = run(cells, Hierarchical(), method=NUTS, draws=1000, chains=2)
@@ -221,6 +224,7 @@ def test_summaries_with_weights_agree_with_the_reports():
         assert np.allclose(left.std(axis=(0, 1)), right.std(axis=(0, 1)), rtol=0.3), name
 
 
+@pytest.mark.calibrate
 def test_few_reports_at_high_epsilon_enter_as_they_are():
     """Forced to summaries, the same cells take a thinning of 48 and 80 s until their weights hold."""
     cells, _ = unary_groups([57] * 15, epsilon=3.0, a=10)
@@ -274,6 +278,7 @@ def test_draws_are_those_of_pymc_on_the_reports(structure):
         np.testing.assert_allclose(scale.std(), sample.known["scale"]["sd"], rtol=0.15)
 
 
+@pytest.mark.calibrate
 def test_trajectories_of_hmc_agree_with_nuts():
     cells, _ = unary_groups([100] * 8)
     problem, found = Joint(cells, Hierarchical().on(cells)), {}

@@ -43,6 +43,7 @@ def tree(cells):
     return fit(cells, "learnt", draws=500, **QUICK)
 
 
+@pytest.mark.calibrate
 def test_one_alpha_agrees_with_brute_force(cells, tree):
     prior, t = Learnt(n_categories=A), np.linspace(-2.0, 3.0, 31)
     found = [[ExactMoments(cell.rows, Dirichlet(np.full(A, v))) for cell in cells.values()] for v in prior.alpha(t)]
@@ -91,6 +92,7 @@ def test_the_result_has_one_alpha(cells, tree):
     )
 
 
+@pytest.mark.calibrate
 def test_surrogates_share_alpha_too():
     cells = grouped(UnaryEncoding.optimized(5, 1.5), 300, n_cells=3)
     tree = fit(cells, "learnt", draws=250, **QUICK)

@@ -1,6 +1,7 @@
 """The smooth prior: neighbours share their reports, and a spike survives."""
 
 import numpy as np
+import pytest
 
 from ldpbayes import GRR, Collection, Tally, fit
 from ldpbayes.methods.exact import ExactMoments
@@ -9,6 +10,7 @@ from ldpbayes.priors.smooth import Smooth
 from ldpbayes.result.facts import facts_of
 
 
+@pytest.mark.calibrate
 def test_smooth_populations_are_estimated_better_than_under_jeffreys():
     a, rng = 12, np.random.default_rng(6)
     p = np.exp(-0.5 * ((np.arange(a) - 4) / 3.0) ** 2)

@@ -30,6 +30,7 @@ def collected(protocol, n, seed):
     return Collection([f"c{x}" for x in range(protocol.n_categories)], [tally])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("a, n, epsilon", [(4, 500, 1.0), (10, 2000, 0.5), (40, 20_000, 2.0), (200, 50_000, 1.0)])
 @pytest.mark.parametrize("alpha", [0.5, 1.0])
 def test_means_and_evidence_against_the_exact_posterior(a, n, epsilon, alpha):
@@ -80,6 +81,7 @@ def test_mean_of_the_independent_draws():
         assert abs(g[:, x].mean() - mean) < 4 * g[:, x].std() / np.sqrt(len(g))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("case", [case for case in CASES if max(case.categories) > 2 and case.name != "direct"], ids=str)
 def test_every_protocol_against_an_exact_method(case):
     """Small collections of every protocol, on which no weights are rejected."""
@@ -143,8 +145,9 @@ def test_weights_beyond_hope_are_rejected_in_silence(scale):
     assert found.weight.sum() == pytest.approx(1) and not np.isnan([found.shift, found.effective_sample]).any()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("alpha", [0.001, 0.01, 0.1, 0.5])
-def test_mend_05_evidence_where_the_prior_weighs_little(alpha):
+def test_evidence_where_the_prior_weighs_little(alpha):
     """The density of a proposal integrates r^(Σα−1) over the radius r, singular at 0 where Σα < 1."""
     rng = np.random.default_rng(5)
     protocol = UnaryEncoding.optimized(3, 1.0)

@@ -18,6 +18,8 @@ from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.result.facts import facts_of
 
+pytestmark = pytest.mark.together("kernels")
+
 
 def collection_of(protocol, p, n, seed):
     rng = np.random.default_rng(seed)
@@ -56,6 +58,7 @@ def test_three_categories_agree_with_weighted_draws_of_the_prior(protocol):
         assert abs(found.mean() - truth) < 0.08 * truth
 
 
+@pytest.mark.calibrate
 def test_the_expansion_with_weights_agrees_with_the_rows():
     collection = collection_of(UnaryEncoding.optimized(8, 1.0), [1, 2, 4, 7, 7, 4, 2, 9], 1500, 3)
     whole = fit(collection, "smooth", HMC(draws=800), random_seed=1, estimates=False)
@@ -107,6 +110,7 @@ def test_the_evidence_agrees_with_the_priors_draws():
     assert error < 0.15 and abs(found - exact) < 4 * error + 0.01
 
 
+@pytest.mark.calibrate
 def test_the_error_of_the_evidence_is_that_of_repetitions():
     """Every fourth draw of a chain, in place of blocks, gave half the spread of repetitions."""
     problem = Problem.of(collection_of(UnaryEncoding.optimized(5, 1.0), [4, 3, 2, 1, 0], 200, 1), "smooth")

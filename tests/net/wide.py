@@ -551,7 +551,7 @@ def _samples():
 
 
 def _other_protocols():
-    sys.path.insert(0, str(HERE.parent))
+    sys.path.insert(0, str(HERE.parent / "support"))
     from cases import CASES
 
     for case in CASES[18:]:  # those before are in the net of 0.1.0

@@ -45,7 +45,7 @@ def test_plan_takes_a_population_and_draws(capsys, tmp_path):
         ("subset", ["size=3"], {"size": 3}),
     ],
 )
-def test_mend_25_plan_takes_every_protocol(capsys, name, parameters, settings):
+def test_plan_takes_every_protocol(capsys, name, parameters, settings):
     """The error on the command line is that of Python's expected_error."""
     given = [word for text in parameters for word in ("-p", text)]
     status, out, err = run(
@@ -76,7 +76,7 @@ def test_mend_25_plan_takes_every_protocol(capsys, name, parameters, settings):
         ),
     ],
 )
-def test_mend_25_plan_takes_every_design(capsys, name, categories, parameters, settings):
+def test_plan_takes_every_design(capsys, name, categories, parameters, settings):
     given = [word for text in parameters for word in ("-p", text)]
     given += ["--protocol", name, "--categories", categories, "--kind", "half_width", "--json"]
     status, out, err = run(capsys, "plan", "--users", 5000, *given)
@@ -155,7 +155,7 @@ def test_simulate_refuses_in_one_sentence(capsys, tmp_path, arguments, words):
     assert not list(tmp_path.iterdir())
 
 
-def test_mend_25_names_that_plan_prints_are_accepted_everywhere(capsys, tmp_path):
+def test_names_that_plan_prints_are_accepted_everywhere(capsys, tmp_path):
     _, out, _ = run(capsys, "plan", "--categories", 4, "--epsilon", 1, "--users", 1000, "--json")
     names = [line["protocol"] for line in json.loads(out)["plans"]]
     assert set(names) == set(planning.PROTOCOLS)
@@ -170,6 +170,6 @@ def test_mend_25_names_that_plan_prints_are_accepted_everywhere(capsys, tmp_path
 
 
 @pytest.mark.parametrize("name, parameters", [("blh", ["--epsilon", 1]), ("extended_crosswise", ["-p", "p=0.2"])])
-def test_mend_25_plan_knows_aliases(capsys, name, parameters):
+def test_plan_knows_aliases(capsys, name, parameters):
     status, _, err = run(capsys, "plan", "--categories", 2, "--users", 1000, "--protocol", name, *parameters)
     assert status == 0, (name, err)

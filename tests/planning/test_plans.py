@@ -23,6 +23,8 @@ ERRORS = {"l2": 0.01, "l1": 0.1, "max": 0.05, "half_width": 0.03}
 SKEWED = np.array([0.4, 0.3, 0.2, 0.1])
 
 
+@pytest.mark.sampled(2)
+@pytest.mark.calibrated("prior-mle-l1", "prior-mle-l2", "prior-mle-max")
 @pytest.mark.parametrize("kind", planning.KINDS)
 @pytest.mark.parametrize("estimator", planning.ESTIMATORS)
 @pytest.mark.parametrize("p", ["uniform", SKEWED, "flat"], ids=["uniform", "given", "prior"])
@@ -55,12 +57,14 @@ def test_planning_categories_is_the_largest_that_fits():
         assert more.error > 0.02
 
 
+@pytest.mark.sampled(3)
+@pytest.mark.calibrated("olh-1.0", "oue-1.0", "sue-1.0")
 @pytest.mark.parametrize("epsilon", [1.0, 4.0, *(pytest.param(e, marks=pytest.mark.calibrate) for e in (0.5, 2.0))])
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=pytest.mark.calibrate if name == "block_design" else ()) for name in planning.PROTOCOLS],
 )
-def test_mend_4_categories_for_errors_that_fall_with_their_number(name, epsilon):
+def test_categories_for_errors_that_fall_with_their_number(name, epsilon):
     """The error of 24 categories is asked for: at least 24 fit, though two often leave more error."""
     falls, pairs = 0, list(itertools.product(risk.TARGETS, planning.ESTIMATORS))
     if epsilon in (1.0, 4.0):
@@ -80,7 +84,7 @@ def test_mend_4_categories_for_errors_that_fall_with_their_number(name, epsilon)
     assert falls > 0 or name == "hadamard" or epsilon < 4
 
 
-def test_mend_4_no_number_of_categories_fits():
+def test_no_number_of_categories_fits():
     line = plan(epsilon=1.0, n=100, error=0.001, kind="half_width", protocols="oue")[0]
     assert not line.feasible and "No number of categories keeps the error at or below 0.001" in line.note
 

@@ -22,6 +22,8 @@ from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.theory import base, bounds, information
 
+pytestmark = pytest.mark.long
+
 P4 = np.array([0.5, 0.3, 0.15, 0.05])
 SMALL = [
     GRR(4, 1.0),
@@ -72,6 +74,7 @@ def test_oracle_risk_of_hit_rates(case):
         assert frequency == pytest.approx((g * (1 - g) + (a - 1) * h * (1 - h)) / (n * (g - h) ** 2), rel=1e-12)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", IDENTIFIED, ids=str)
 @pytest.mark.parametrize("target", risk.TARGETS)
 @pytest.mark.parametrize("repetitions", [60, pytest.param(600, marks=pytest.mark.calibrate)])
@@ -92,6 +95,7 @@ def test_simulated_oracle_risk(case, target, repetitions):
     assert abs(np.mean(errors) - risk.oracle_risk(protocol, truth, n, target).value) < 4 * error + 1e-15
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("case", IDENTIFIED, ids=str)
 @pytest.mark.parametrize("repetitions", [40, pytest.param(400, marks=pytest.mark.calibrate)])
 def test_simulated_mle_risk(case, repetitions):
@@ -195,6 +199,7 @@ def test_rank_deficient_channel_has_infinite_risk():
     assert risk.mle_risk(short, p, 10).value == math.inf
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("target", risk.TARGETS)
 def test_bayes_risk_by_enumeration(target):
     """The sum over tallies is the sum over report vectors, and Monte Carlo falls on it."""
@@ -285,7 +290,7 @@ def test_arguments_are_refused():
 GENERAL = Channel([[0.6, 0.2, 0.1], [0.3, 0.5, 0.2], [0.1, 0.3, 0.7]])
 
 
-def test_mend_9_a_general_channel_is_served(monkeypatch):
+def test_a_general_channel_is_served(monkeypatch):
     """3 × 3 without a separable form, n = 3: the library's own moments against the enumeration of the tests."""
     prior = Dirichlet.jeffreys(3)
     functions, own = (risk.bayes_risk, bounds.theorem_4_1, information.reports_information), []
@@ -299,7 +304,7 @@ def test_mend_9_a_general_channel_is_served(monkeypatch):
     assert [value.value for value in own] == pytest.approx([value.value for value in listed], rel=1e-9)
 
 
-def test_mend_9_too_many_tallies_are_refused_with_both_reasons():
+def test_too_many_tallies_are_refused_with_both_reasons():
     wide = Channel(np.random.default_rng(0).dirichlet(np.ones(30), 30).T)
     with pytest.raises(InfeasibleError, match=r"single out one category.*tallies"):
         risk.bayes_risk(wide, Dirichlet.flat(30), 500, draws=2)

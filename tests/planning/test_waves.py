@@ -44,6 +44,7 @@ def test_the_expected_error_is_that_of_a_regression_on_the_counts(first, protoco
         np.testing.assert_allclose(found[0], np.diag(left), rtol=1e-6)
 
 
+@pytest.mark.calibrate
 def test_posterior_means_do_at_least_as_well_and_hardly_better():
     """The expected exact posterior variance of GRR, simulated, against what the plan says of one with these moments."""
     rng, protocol, prior = np.random.default_rng(3), GRR(3, 1.5), Dirichlet([4.0, 2.0, 1.0])
@@ -126,6 +127,7 @@ def ranks(replications, seed):
     return np.array(found)
 
 
+@pytest.mark.calibrate
 def test_a_restriction_that_follows_the_first_wave_leaves_the_posterior_exact():
     found = ranks(8, 5)
     assert abs(found.mean() - 0.5) < 4 * np.sqrt(1 / 12 / 8)

@@ -57,7 +57,7 @@ def test_what_is_none(typed, words):
         as_prior(typed, 3)
 
 
-def test_mend_27_a_fitted_result_is_no_prior():
+def test_a_fitted_result_is_no_prior():
     result = fit(SURVEY, random_seed=1, draws=50, estimates=False)
     with pytest.raises(ArgumentError, match="got a fitted result"):
         fit(SURVEY, prior=result)

@@ -9,6 +9,8 @@ from ldpbayes.errors import ArgumentError
 from ldpbayes.priors import PRIORS, AbstractPrior, Dirichlet
 from ldpbayes.priors.base import softmax
 
+pytestmark = pytest.mark.together("models")
+
 SIZES = (2, 3, 12)
 CASES = [(name, a) for name in PRIOR_CASES for a in SIZES]
 
@@ -90,6 +92,7 @@ def test_logits_are_those_of_the_shares(prior):
     np.testing.assert_allclose(prior.pullback_logits(z, slope), numeric, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PRIOR_CASES)
 def test_log_density_is_normalized_and_that_of_the_draws(name):
     """Two categories: by quadrature over z, against the mean and the second moment of draws.
@@ -140,6 +143,10 @@ def test_another_number_of_categories_is_refused(prior):
         prior.over(7)
 
 
+@pytest.mark.sampled(4)
+@pytest.mark.calibrated(
+    "conjugate compliance-1000", "hierarchical by category-1000", "jeffreys-1000", "neighbours-1000", "uneven Dirichlet-1000"
+)
 @pytest.mark.parametrize("size", [1000, pytest.param(8000, marks=pytest.mark.calibrate)])
 @pytest.mark.parametrize("name", PRIOR_CASES)
 def test_pymc_variable_has_the_moments_of_the_draws(name, size):

@@ -19,6 +19,8 @@ from ldpbayes.private_groups.records import read_records
 from ldpbayes.protocols import GRR, Channel, LocalHashing, UnaryEncoding
 from ldpbayes.sources.records import Entries
 
+pytestmark = pytest.mark.long
+
 EPSILON = 1.1
 
 
@@ -172,6 +174,7 @@ def test_rates_in_every_record_are_channels():
     assert float(share["sd"]) == pytest.approx(np.sqrt(open_half * (1 - open_half) / 1500), rel=0.35)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("protocol", [GRR(3, 2.0), UnaryEncoding.optimized(3, 2.0), LocalHashing(3, 2.0)], ids=str)
 def test_any_protocol_and_three_groups(protocol):
     x, z = people(3000, 11, k=3)

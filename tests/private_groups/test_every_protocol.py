@@ -16,6 +16,8 @@ import ldpbayes as lb
 from ldpbayes.errors import DiagnosticWarning
 from ldpbayes.estimators.oracle import Oracle
 
+pytestmark = pytest.mark.long
+
 EVERY = [(case, a) for case in CASES for a in (2, 3, 5) if a in case.categories]
 #: One of each kind of report that was wrong, and one that was not.
 FITTED = ("grr", "oue", "sue", "olh", "olh-pool", "hadamard", "rappor-bloom")
@@ -35,6 +37,7 @@ def collected(case, a, n, epsilon):
     return frame, ask, lb.Tally(protocol, reports), p
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")
 @pytest.mark.parametrize(
     "case, a",
@@ -53,6 +56,7 @@ def test_weights_add_up_to_the_oracle(case, a):
     np.testing.assert_allclose(found.recipe[0]["share"], oracle / oracle.sum(), atol=1e-9)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("case, a", [(case, a) for case, a in EVERY if case.name in FITTED and a < 5], ids=str)
 def test_smooth_curves_the_recipe_and_a_fit_of_the_reports_agree(case, a):
     frame, ask, tally, p = collected(case, a, 4000, 2.0)

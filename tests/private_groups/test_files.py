@@ -14,7 +14,7 @@ import ldpbayes as lb
 from ldpbayes.private_groups.page import long_rows
 from ldpbayes.result.saving import SEAL
 
-pytestmark = pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning"), pytest.mark.long]
 
 
 def people(n=600, **columns):
@@ -48,6 +48,7 @@ def found_of(name):
     return lb.by_private_group(people(**columns), **ask)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ASKED)
 def test_a_file_gives_the_same_page_tables_and_numbers(name, tmp_path):
     found = found_of(name)
@@ -119,6 +120,7 @@ DAMAGE += [
 DAMAGE += [("n_bins", "[1e300]"), ("n_records", -1), ("levels", '["only"]'), ("k_hat", "wide")]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("how", DAMAGE, ids=lambda how: str(how)[:40])
 def test_files_of_strangers_are_refused_in_one_sentence(how, tmp_path):
     tree = spoiled(found_of("smooth").to_tree(), how)

@@ -58,6 +58,7 @@ def test_the_walk_is_free_of_level_and_slope_only():
         assert walk.quadratic(line, scale)[1] == pytest.approx(1 / (smoothing.SLOPE * 0.5) ** 2)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("k", [2, 3])
 def test_slopes_are_those_of_differences(k):
     rng = np.random.default_rng(2)
@@ -83,6 +84,7 @@ def test_slopes_are_those_of_differences(k):
         np.testing.assert_allclose(-own.reshape(size, size)[j], (up - down) / (2 * step), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("counts", [[[30, 6], [25, 15], [9, 21]], [[60, 14], [25, 25], [12, 63]]], ids=["mild", "empty"])
 @pytest.mark.parametrize("sampling", ["weighted", "annealed"])
 def test_draws_agree_with_the_posterior_summed_over_a_grid(sampling, counts, monkeypatch):

@@ -60,6 +60,7 @@ def test_difference_sets_never_change():
 
 
 # ---- channel ---------------------------------------------------------------------------------------------------------
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("a, epsilon, q", [(5, 1.0, 2), (13, 0.7, 3), (20, 1.5, 4), (9, 2.0, 8), (40, 1.0, 3)])
 def test_the_channel_is_the_incidence_of_points_and_hyperplanes(a, epsilon, q):
     protocol = BlockDesign(a, epsilon, q)

@@ -109,7 +109,7 @@ def test_answers_must_label_the_rows(answer_count):
         Channel([[0.6, 0.4], [0.4, 0.6]], ["a", "b", "c"][:answer_count])
 
 
-def test_mend_31_christofides_carriers_turn_the_cards_round():
+def test_christofides_carriers_turn_the_cards_round():
     protocol = designs.christofides([0.5, 0.3, 0.2])
     np.testing.assert_allclose(protocol.matrix, [[0.5, 0.2], [0.3, 0.3], [0.2, 0.5]], rtol=1e-14)
     assert protocol.answers == ("1", "2", "3") and protocol.epsilon == pytest.approx(math.log(2.5))
@@ -123,7 +123,7 @@ def test_mend_31_christofides_carriers_turn_the_cards_round():
 
 
 @pytest.mark.parametrize("cards", [1, 2, 7])
-def test_mend_25_kuk_with_several_cards_is_binomial(cards):
+def test_kuk_with_several_cards_is_binomial(cards):
     protocol = designs.kuk(0.8, 0.3, cards)
     expected = [[binom.pmf(r, cards, share) for share in (0.3, 0.8)] for r in range(cards + 1)]
     np.testing.assert_allclose(protocol.matrix, expected, rtol=1e-12)

@@ -48,7 +48,7 @@ def draws(monkeypatch, client, source):
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("epsilon", [0.3, 4.0])
-def test_mend_20_the_draws_do_not_depend_on_the_value_or_the_outcome(case, epsilon, monkeypatch):
+def test_the_draws_do_not_depend_on_the_value_or_the_outcome(case, epsilon, monkeypatch):
     for a in case.categories:
         protocol = case.build(a, epsilon)
         seen = {
@@ -59,7 +59,7 @@ def test_mend_20_the_draws_do_not_depend_on_the_value_or_the_outcome(case, epsil
         assert len(seen) == 1 and seen.pop()
 
 
-def test_mend_20_strings_make_the_draws_of_candidates(monkeypatch):
+def test_strings_make_the_draws_of_candidates(monkeypatch):
     hashed = CohortRR(3, 1.0, 3, 8, "label", ("a", "b", "c"))
     filters = Rappor.one_time(3, 1.0, 6, 3, 2, candidates=("a", "b", "c"))
     monkeypatch.setattr(entropy, "keyed", lambda *key: contextlib.nullcontext())
@@ -134,7 +134,7 @@ def test_realized_level_of_subsets_is_never_above(a, size, epsilon):
 
 
 @pytest.mark.parametrize("name", ["grr", "subset-2"])
-def test_mend_20_time_does_not_tell_whether_the_truth_was_kept(name):
+def test_time_does_not_tell_whether_the_truth_was_kept(name):
     """The benchmark covers every protocol; here the two that version 0.1.0 gave away, at a tenth of its length."""
     spec = importlib.util.spec_from_file_location("timing", BENCHMARK)
     timing = importlib.util.module_from_spec(spec)

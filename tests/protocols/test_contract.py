@@ -1,4 +1,4 @@
-"""What every protocol promises, over the table of tests/cases.py."""
+"""What every protocol promises, over the table of tests/support/cases.py."""
 
 import dataclasses
 import math
@@ -20,6 +20,8 @@ from ldpbayes.likelihoods import two_level
 from ldpbayes.protocols import COMBINATORS, DESIGNS, PROTOCOLS, make_protocol
 from ldpbayes.protocols.base import largest_ratio
 from ldpbayes.sources import read_collection, write_collection
+
+pytestmark = pytest.mark.long
 
 LEVELS = (0.01, 0.7, 3.0)
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
@@ -75,6 +77,7 @@ def test_columns_sum_to_one_and_the_level_is_exact(case, data):
         assert math.log(ratio) == pytest.approx(protocol.epsilon, rel=1e-9)
 
 
+@pytest.mark.sampled(2)
 @every_case
 def test_rational_channel_of_the_single_value_client(case):
     small = case.categories[0]
@@ -107,6 +110,7 @@ def test_exp_below_is_below_by_the_power_series(epsilon):
 
 
 # ---- rows --------------------------------------------------------------------------------------------------------
+@pytest.mark.sampled(2)
 @every_case
 @pytest.mark.parametrize("small", [0, two_level.SMALL], ids=["kernels", "unpacked"])
 def test_products_equal_those_of_the_dense_twin(case, small, monkeypatch):
@@ -249,6 +253,7 @@ def enumerated_cases():
     return [case for case, protocols in built if any(has_channel(one) and full_rank(one) for one in protocols)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", enumerated_cases(), ids=str)
 def test_oracle_is_unbiased_with_the_exact_variance_by_enumeration(case):
     checked = 0
@@ -296,7 +301,7 @@ def test_oracle_is_unbiased_within_its_standard_error_by_simulation(case, target
 
 
 @every_case
-def test_mend_13_every_oracle_takes_rows(case):
+def test_every_oracle_takes_rows(case):
     """The oracle of many reports is the mean of those of single ones: Channel.oracle(rows) raised a TypeError."""
     protocol = case.build(case.categories[-1], 1.3)
     if not full_rank(protocol):
@@ -308,6 +313,7 @@ def test_mend_13_every_oracle_takes_rows(case):
     np.testing.assert_allclose(protocol.oracle(tally.rows), tally.counts @ single / tally.n_reports, rtol=0, atol=1e-9)
 
 
+@pytest.mark.sampled(3)
 @every_case
 def test_report_law_expects_what_the_channel_sends(case):
     protocol, rng = case.build(case.categories[-1], 1.3), np.random.default_rng(3)
@@ -421,7 +427,7 @@ def test_too_few_categories_are_refused(case, n_categories):
         case.build(n_categories, 1.0)
 
 
-def test_mend_31_every_registered_protocol_stands_in_the_table():
+def test_every_registered_protocol_stands_in_the_table():
     """A new protocol, design or combinator without a case fails here, and so escapes none of the tests above."""
     built = {case.build(a, 1.0).design for case in CASES for a in case.categories}
     built |= {"item_count"}  # a group alone identifies no category: tests/test_list_experiments.py has whole designs

@@ -33,28 +33,28 @@ ABC = ("a", "b", "c")
         ("optimised_unary", UnaryEncoding.optimized(3, 1.0)),
     ],
 )
-def test_mend_25_aliases_build_what_they_name(name, expected):
+def test_aliases_build_what_they_name(name, expected):
     assert make_protocol(name, ABC, {"epsilon": 1.0}) == expected
 
 
-def test_mend_25_the_extended_crosswise_model_is_crosswise_in_each_group():
+def test_the_extended_crosswise_model_is_crosswise_in_each_group():
     assert make_protocol("extended_crosswise", ("no", "yes"), {"p": 0.2}) == designs.crosswise(0.2)
 
 
-def test_mend_25_what_an_alias_fixes_cannot_be_stated_otherwise():
+def test_what_an_alias_fixes_cannot_be_stated_otherwise():
     assert make_protocol("blh", ABC, {"epsilon": 1.0, "buckets": 2}).buckets == 2
     with pytest.raises(ArgumentError, match="blh is local_hashing with buckets 2; leave buckets out, got 3"):
         make_protocol("blh", ABC, {"epsilon": 1.0, "buckets": 3})
 
 
-def test_mend_25_every_alias_leads_to_a_registered_name_and_hides_none():
+def test_every_alias_leads_to_a_registered_name_and_hides_none():
     registered = {*PROTOCOLS, *DESIGNS, *COMBINATORS}
     assert not set(ALIASES) & registered
     assert {resolve(alias)[0] for alias in ALIASES} <= registered
     assert set(protocol_names()) == registered | set(ALIASES)
 
 
-def test_mend_25_aliases_stand_in_files_and_factors(tmp_path):
+def test_aliases_stand_in_files_and_factors(tmp_path):
     (tmp_path / "x.csv").write_text("report\n110\n011\n")
     (tmp_path / "x.toml").write_text(
         'categories = ["a", "b", "c"]\n[[channels]]\nprotocol = "oue"\nfile = "x.csv"\nreport = ["report"]\n'
@@ -79,13 +79,13 @@ def test_the_old_spelling_is_still_read():
     assert UnaryEncoding.optimized(3, 1.0) == UnaryEncoding.optimized(3, 1.0)
 
 
-def test_mend_27_every_protocol_class_is_found_at_the_public_door():
+def test_every_protocol_class_is_found_at_the_public_door():
     for cls in PROTOCOLS.values():
         assert getattr(lb.protocols, cls.__name__) is cls
 
 
 @pytest.mark.parametrize("described", describe_protocols(), ids=lambda described: described.name)
-def test_mend_29_descriptions_are_plain_words(described):
+def test_descriptions_are_plain_words(described):
     assert described.summary.endswith((".", "?")) and not described.summary.startswith("Return")
     assert not [word for word in ("`", ".py", "spec ", "  ") if word in described.summary + described.stated]
 

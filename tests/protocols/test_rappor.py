@@ -344,6 +344,7 @@ def test_tally_of_a_concatenation_is_the_sum():
 
 
 # ---- bit counts as a collection --------------------------------------------------------------------------------------
+@pytest.mark.sampled(3)
 @by_name
 def test_one_bit_at_a_time_is_a_channel_with_an_exact_level(protocol):
     bit = RapporBits(protocol)
@@ -456,7 +457,7 @@ def test_the_rappor_demo_gives_its_published_shares():
         np.testing.assert_allclose(np.sort(estimate)[::-1][:10], list(published.values()), atol=tolerance)
 
 
-def test_mend_31_maps_of_rappors_own_tools_are_read_cohort_by_cohort():
+def test_maps_of_rappors_own_tools_are_read_cohort_by_cohort():
     """Indices count from one through the cohorts: here five bits each, so 6 is bit 0 of the second cohort."""
     lines = [("yes", [1, 5, 6, 8]), ("no", [2, 3, 10, 9])]
     protocol = Rappor.from_map(lines, 0.25, 0.75, 0.5, n_bits=5, cohorts=2, hashes=2)

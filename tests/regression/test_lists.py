@@ -13,7 +13,6 @@ from ldpbayes.regression.design import Design
 from ldpbayes.regression.fitting import Model
 from ldpbayes.regression.formula import Formula
 from ldpbayes.regression.reports import reports_of_cells
-from ldpbayes.result import add_log_likelihood
 from ldpbayes.result.facts import facts_of
 
 DENIERS = {"of": "yes/3", "say": "no/3", "channel": "1"}
@@ -105,7 +104,7 @@ def test_coefficients_and_items_are_those_of_the_survey(known):
 def test_leave_one_out_densities_are_those_of_the_model(known, tmp_path):
     frame, found = known
     found.save(tmp_path / "list.nc")
-    draws = add_log_likelihood(load(tmp_path / "list.nc"), by="report")["log_likelihood"].to_dataset()
+    draws = load(tmp_path / "list.nc").extend("log_likelihood", by="report")["log_likelihood"].to_dataset()
     log = next(iter(draws.values())).isel(chain=0, draw=0).values
     first = found["posterior"].to_dataset().isel(chain=0, draw=0)
     columns = np.column_stack([np.ones(len(frame)), frame["x"], frame["south"]])
@@ -131,7 +130,9 @@ def test_densities_of_respondents_who_answer_two_lists():
     frame["group"] = np.where(first, "both_1", "both_2")
     design = {"report": ["y", "z"], "design": "group", "draws": 100, "random_seed": 1}
     found = regress(frame, "angry ~ x", ListExperiment((2, 1)), **design)
-    log = next(iter(add_log_likelihood(found, by="report")["log_likelihood"].to_dataset().values())).isel(chain=0, draw=0)
+    log = next(iter(found.extend("log_likelihood", by="report")["log_likelihood"].to_dataset().values())).isel(
+        chain=0, draw=0
+    )
     draw = found["posterior"].to_dataset().isel(chain=0, draw=0)
     share = logistic(draw["coefficients"].sel(category="yes").values @ np.stack([np.ones(n), x]))
     pairs = [tuple(map(int, str(label).split("/"))) for label in draw["items_applying"].values]
@@ -159,7 +160,7 @@ def test_cells_channels_and_labels_of_a_list():
 @pytest.mark.parametrize(
     ("change", "error", "match"),
     [
-        ({"method": "mle"}, InfeasibleError, "no standard errors"),
+        ({"method": "mle"}, InfeasibleError, "lists"),
         ({"deniers": DENIERS}, ArgumentError, "ceiling and floor"),
         ({"formula": "angry ~ x - 1"}, ArgumentError, "intercept"),
         ({"design": None}, ArgumentError, "design must name"),

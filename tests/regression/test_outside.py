@@ -115,6 +115,7 @@ def test_a_collection_is_no_table():
 ROW = {"age": 30, "sex": "f", "kids": 1, "home": True, "size": "M"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("change", "match"),
     [

@@ -12,7 +12,7 @@ from ldpbayes import pages, plots
 from ldpbayes.examples import FOLDER
 
 # Weak reports on purpose: that the prior decides is told by tests/regression/test_separation.py.
-pytestmark = pytest.mark.filterwarnings("ignore:(The prior decides|Prior and reports disagree) on")
+pytestmark = [pytest.mark.filterwarnings("ignore:(The prior decides|Prior and reports disagree) on"), pytest.mark.long]
 
 FORMULA = "connected ~ female + married + age_group"
 

@@ -12,7 +12,7 @@ from ldpbayes.protocols.designs import crosswise, warner
 from ldpbayes.result.facts import facts_of
 
 # Short chains of weak reports on purpose; what makes them long and trusted is told elsewhere.
-pytestmark = pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning"), pytest.mark.long]
 
 DEVICE, LABELS = warner(0.8), ["no", "yes"]
 LEVELS = ["never", "rarely", "weekly", "daily"]
@@ -53,6 +53,7 @@ def found(survey):
 
 
 # ---- effects over ordered levels ---------------------------------------------------------------------------------------
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("term", ["rw(x)", "mo(x)"])
 def test_shares_by_draws_of_the_prior(term):
     """Three levels against weighted draws of the stated prior: a second way that shares no code."""
@@ -289,7 +290,7 @@ def test_margins_that_cannot_be_met_are_one_sentence(found):
 def test_leave_one_out_of_effects_over_levels(found, survey):
     import arviz_stats
 
-    lb.pymc.add_log_likelihood(found)
+    found.extend("log_likelihood")
     table = survey.assign(region=survey["region"].astype(str))
     p = by_hand(found, table.iloc[:20])
     direct_, is_yes = (survey["mode"] == "asked").to_numpy()[:20], (survey["report"] == "yes").to_numpy()[:20]
@@ -302,10 +303,9 @@ def test_leave_one_out_of_effects_over_levels(found, survey):
 @pytest.mark.parametrize(
     ("formula", "words"),
     [
-        ("a ~ rw(age):town", "must add rw"),
-        ("a ~ region * mo(use)", "must add rw"),
-        ("a ~ (rw(age) | region)", "must add rw"),
-        ("a ~ (1 | mo(use))", "must add rw"),
+        ("a ~ rw(age):mo(use)", r"rw\(\)"),
+        ("a ~ (rw(age) | region)", r"rw\(\)"),
+        ("a ~ (1 | mo(use))", r"mo\(\)"),
         ("a ~ I(rw(age) + 1)", "not in arithmetic"),
         ("a ~ rw(town)", "texts have no order"),
         ("a ~ rw(age, 2)", "rw has no options"),

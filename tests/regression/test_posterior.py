@@ -16,7 +16,10 @@ from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.result.facts import facts_of
 
 # Weak reports on purpose: that the prior decides is told by tests/regression/test_separation.py.
-pytestmark = pytest.mark.filterwarnings("ignore:(The prior decides|Prior and reports disagree) on")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:(The prior decides|Prior and reports disagree) on"),
+    pytest.mark.together("kernels"),
+]
 
 DIE = forced_response(2 / 3, (1, 1))
 
@@ -129,7 +132,7 @@ def test_weights_are_a_pseudo_posterior_with_a_linearized_design_effect(counts):
     ratio = other["summary"]["coefficients_sd"] / plain["summary"]["coefficients_sd"]
     np.testing.assert_allclose(ratio.sel(category="yes"), np.sqrt(1.36), rtol=0.15)
     with pytest.raises(ArgumentError, match="without survey weights"):
-        lb.pymc.add_log_likelihood(other)
+        other.extend("log_likelihood")
 
 
 @pytest.mark.calibrate
@@ -208,11 +211,11 @@ def test_leave_one_out_and_compare(nigeria, counts):
     few = counts.assign(count=counts["count"] // 6)
     whole, smaller = (asked(few, formula) for formula in ("connected ~ female", "connected ~ 1"))
     for tree in (whole, smaller):
-        lb.pymc.add_log_likelihood(tree)
+        tree.extend("log_likelihood")
         assert tree["log_likelihood"]["reports"].sizes["report"] == few["count"].sum()
     table = compare({"female": whole, "none": smaller})
     assert table.index[0] == "female" and 0 < table.loc["female", "p"] < 4
-    lb.pymc.add_log_likelihood(nigeria, by="cell")
+    nigeria.extend("log_likelihood", by="cell")
     assert nigeria["log_likelihood"]["reports"].sizes["cell"] == 20
     whole = nigeria["log_likelihood"]["reports"].sum("cell").values.ravel()
     p = nigeria["posterior"]["distribution"]
@@ -306,11 +309,6 @@ def test_sets_as_reports_and_whole_reports_only():
     frame = pd.DataFrame({"x": rng.integers(0, 2, 300), "report": texts})
     found = lb.regress(frame, "answer ~ x", protocol, categories=list("abcd"), method="mle")
     assert found.coefficients.shape == (2, 4) and found.n_reports == 300
-
-
-def test_maximum_likelihood_is_for_common_terms(counts):
-    with pytest.raises(InfeasibleError, match="common terms only"):
-        asked(counts, "connected ~ 1 + (1 | age_group)", method="mle")
 
 
 def test_summaries_are_referred_to_fit():

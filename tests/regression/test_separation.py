@@ -25,6 +25,7 @@ def regressed(formula, frame, protocol, **more):
         return lb.regress(frame, formula, protocol, report="report", categories=NO_YES, random_seed=1, **more)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("prior", "about"), [(2.5, 13), (5.0, 21), (10.0, 35)])
 def test_a_separated_coefficient_is_named(prior, about):
     """Under prior sd 2.5, 5 and 10 it is 13, 21 and 35: nothing said so. The column beside it is known."""

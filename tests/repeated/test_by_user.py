@@ -204,6 +204,7 @@ def test_exact_rows_cover_and_reports_taken_for_users_do_not():
     assert found["independent"]["value"] <= 0.6
 
 
+@pytest.mark.calibrate
 def test_laplace_intervals_are_those_of_a_fit():
     rng = np.random.default_rng(5)
     protocol = repeats.protocol_of({"protocol": "memoized_grr", "n_categories": 4, "epsilon": 1.5, "times": 5})

@@ -149,6 +149,7 @@ def coverage(protocol, question, truth, share, replications, n=3000, seed=11):
     return inside / replications
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("protocol", [GRR(5, 1.0), UnaryEncoding.optimized(5, 1.0)], ids=str)
 def test_the_limits_contain_the_truth(protocol):
     assert coverage(protocol, "a", lambda p: p[0], 0.05, 100) >= 0.93

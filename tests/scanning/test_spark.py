@@ -20,7 +20,7 @@ if importlib.util.find_spec("pyspark") is None:
 if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
     pytest.skip("Java is not installed (apt-get install openjdk-17-jre-headless)", allow_module_level=True)
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.together("models")
 
 PROTOCOLS = {
     "grr": GRR(5, 1.0),

@@ -18,9 +18,11 @@ from ldpbayes.priors import Compliance, Denial, Tree, prior_for
 from ldpbayes.protocols import ListExperiment, Noncompliance, crosswise, direct, make_protocol, warner
 from ldpbayes.regression import denying, fitting
 from ldpbayes.regression.formula import Formula
-from ldpbayes.result import add_log_likelihood, extended_draws
+from ldpbayes.result import extended_draws
 from ldpbayes.result.facts import facts_of
 from ldpbayes.robust import sensitivity
+
+pytestmark = pytest.mark.long
 
 #: Spec 9.1: crosswise with p = .25, 190 of 400 "same"; direct, 100 of 400 "yes".
 DEVICE, DIRECT = np.array([210, 190]), np.array([300, 100])
@@ -95,6 +97,7 @@ def test_the_check_of_the_specification(fitted):
     assert frequency.min() >= 100 / 800 and abs(frequency.mean() - 0.5455) < 0.003
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "device, asked, prior", [((30, 10), (12, 0), (1, 1)), ((9, 14), (20, 3), (2, 18)), ((2100, 1900), (1600, 400), (1, 3))]
 )
@@ -466,7 +469,7 @@ def test_a_regression_with_a_formula_for_those_who_deny():
     page = show(found)
     assert "log odds of denying" in page.tables[3].title and page.tables[3].rows[1][0] == "x"
     # The leave-one-out densities, at the draws: P(yes | direct) = p (1 − δ).
-    draws = add_log_likelihood(found, by="report")["log_likelihood"].to_dataset()
+    draws = found.extend("log_likelihood", by="report")["log_likelihood"].to_dataset()
     log = next(iter(draws.values())).isel(chain=0, draw=0).values
     first = found["posterior"].to_dataset().isel(chain=0, draw=0)
     p, delta = (

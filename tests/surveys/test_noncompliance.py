@@ -17,7 +17,7 @@ from ldpbayes.pages.about import about
 from ldpbayes.priors import Compliance, Dirichlet, prior_for
 from ldpbayes.protocols import Channel, HadamardResponse, LocalHashing, UnaryEncoding, designs
 from ldpbayes.protocols.noncompliance import Always
-from ldpbayes.result import add_log_likelihood, extended_draws
+from ldpbayes.result import extended_draws
 from ldpbayes.result.facts import facts_of
 
 LABELS = "abcde"
@@ -50,6 +50,7 @@ def every(*kinds):
     return pytest.mark.parametrize("case", [case for case in CASES if kind(case) in kinds], ids=str)
 
 
+@pytest.mark.sampled(3)
 @every("channel")
 def test_identified_where_the_law_adds_a_dimension(case):
     """The rank rule, over every protocol whose reports can be listed, one ε and two."""
@@ -227,7 +228,7 @@ def test_results_are_about_those_who_follow_the_device():
     np.testing.assert_allclose(estimate, p[:3] / p[:3].sum(), atol=1e-6)
     extended = extended_draws(tree, wrapped)
     assert extended.shape[1] == 5 and np.abs(extended.sum(axis=1) - 1).max() < 1e-9
-    add_log_likelihood(tree, wrapped)
+    tree.extend("log_likelihood", collection=wrapped)
     assert "log_likelihood" in tree.children
     page = show(tree, collection=wrapped)
     assert "ε is infinite" not in page.render("markdown") and "Respondents who ignore the device" in page.render("markdown")

@@ -353,6 +353,7 @@ def coverage(replications, seed):
     return inside.mean(axis=0)
 
 
+@pytest.mark.calibrate
 def test_intervals_of_stratified_and_clustered_surveys_cover():
     scaled, weighted, plain = coverage(2000, 2)
     assert abs(scaled - 0.95) <= 0.02 and weighted < 0.9 and plain < 0.2

@@ -40,8 +40,9 @@ def paper_delta(protocol, prior):
     return free / 2 * math.log(2 * math.pi * math.e) + base.average(prior, log_ratio).value / 2
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda p: p.name)
-def test_mend_31_gamma_and_delta(protocol):
+def test_gamma_and_delta(protocol):
     """Both against plain determinants of the written-out channel, averaged over other draws of P than theirs."""
     prior, a = Dirichlet.flat(protocol.n_categories), protocol.n_categories
     channel, half = protocol.channel(), (a - 1) / 2 * math.log(2 * math.pi * math.e)
@@ -59,6 +60,7 @@ def test_mend_31_gamma_and_delta(protocol):
     assert delta.value < gamma.value
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("protocol", PROTOCOLS[:2], ids=lambda p: p.name)
 def test_delta_is_the_papers_determinant(protocol):
     """The a-dimensional form is the paper's (b−1)-dimensional determinant."""
@@ -110,6 +112,8 @@ def three_or_two(case):
     return case.build(3 if 3 in case.categories else 2, 1.0)
 
 
+@pytest.mark.sampled(5)
+@pytest.mark.calibrated("loloha")
 @pytest.mark.parametrize("case", [case for case in CASES if full_rank(three_or_two(case))], ids=str)
 def test_bound_attainable_oracle(case):
     """Theorem 4.5 ≤ Corollary 4.3 ≤ the efficient risk, for P and F, on every protocol that identifies P."""
@@ -126,6 +130,7 @@ def test_bound_attainable_oracle(case):
         assert bound.value <= np.mean(attained) + 4 * np.std(attained) / math.sqrt(len(p))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("n", [1, 3, 8])
 def test_theorem_4_1_is_below_the_optimum(n):
     for protocol in (GRR(3, 1.0), GRR(2, 3.0)):
@@ -148,7 +153,7 @@ def test_theorem_4_1_with_the_exact_posterior_at_large_n():
 
 
 @pytest.mark.parametrize("a, epsilon, floor", [(16, 1.0, 51.91), (100, 2.0, 70.97), (5, 0.5, 50.26)])
-def test_mend_6_exact_floor(a, epsilon, floor):
+def test_exact_floor(a, epsilon, floor):
     """The floor's values, its attainment by subset selection, and the best size among all."""
     found = bounds.exact_floor(a, epsilon).value
     assert found == pytest.approx(floor, abs=0.006)
@@ -162,7 +167,8 @@ def test_mend_6_exact_floor(a, epsilon, floor):
     assert bounds.theorem_4_5(a, epsilon).value < found
 
 
-def test_mend_6_exact_floor_by_the_information_of_listed_channels():
+@pytest.mark.calibrate
+def test_exact_floor_by_the_information_of_listed_channels():
     """A second way: the tangent Fisher information of written-out channels, for subset selection and 60 extremal ones."""
     a, epsilon = 5, 0.5
     basis = np.linalg.svd(np.ones((1, a)))[2][1:].T

@@ -82,6 +82,7 @@ def small_collections():
     }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", small_collections())
 def test_moments_and_evidence_equal_enumeration(name):
     survey, alpha = small_collections()[name]

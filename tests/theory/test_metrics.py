@@ -150,6 +150,7 @@ def test_unary_proposition_10_3(protocol):
     assert metrics.average_privacy(protocol, prior).value == pytest.approx(stated, abs=1e-7)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_average_privacy_is_the_generic_mean(case):
     protocol = case.build(case.categories[-1], 1.0)
@@ -218,6 +219,7 @@ def test_theorem_8_1_and_participation(channel):
 
 # ---- one report ----------------------------------------------------------------------------------------------------------
 # ---- many reports -----------------------------------------------------------------------------------------------------
+@pytest.mark.calibrate
 def test_information_by_sum_and_by_simulation():
     prior, protocol, n = Dirichlet.flat(2), GRR(2, 1.0), 6
     exact = information.reports_information(protocol, prior, n)
@@ -235,6 +237,7 @@ def test_information_by_sum_and_by_simulation():
     assert abs(drawn.value - direct) < 4 * drawn.standard_error
 
 
+@pytest.mark.calibrate
 def test_asymptotic_utility_is_a_limit():
     """(I(Y;P) − h(P))/(a − 1) − ½ log n → U^as for binary GRR; the gap is O(n^−½), from the edge of the simplex."""
     protocol, prior, gaps = GRR(2, 2.0), Dirichlet.flat(2), []

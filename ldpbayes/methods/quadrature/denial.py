@@ -52,6 +52,7 @@ class DenialIntegrand:
     plain: bool
     widening: float
     denied: ClassVar[bool] = True
+    over: ClassVar[str] = "of δ and "
 
     @classmethod
     def of(cls, problem, split):
@@ -63,6 +64,10 @@ class DenialIntegrand:
         constant = rows.log_constant + float(rows.counts @ np.log(scale))
         plain = len(problem.collection.derived) == 2
         return cls(dense / scale[:, None], rows.counts, alpha, place, beta, constant, plain, 0.0)
+
+    def planned(self, quadrature):
+        """Return the function of nodes of a stick that gives the plan, or why there is none."""
+        return lambda nodes: quadrature._plan_of_denial(self.alpha.size, len(self.matrix), nodes)
 
     def deeper(self, nats):
         """Return the same integrand with wider windows."""
@@ -243,7 +248,9 @@ class DenialMixture:
         odds = logit(np.clip([moments.mean[x] for moments in self.given], 1e-300, 1 - 1e-16))
         ratio = np.exp(odds[places] - (shares * odds[places]).sum(axis=1, keepdims=True))
         moved = at[:, None] * ratio / (1 - at[:, None] * (1 - ratio))
-        given = np.vectorize(lambda k, p: self._function(x, k)(p))(places, moved)
+        given = np.empty(places.shape)
+        for k in np.unique(places):
+            given[places == k] = self._function(x, k)(moved[places == k])
         return float(weight @ (shares * given).sum(axis=1))
 
     def quantiles(self, level):

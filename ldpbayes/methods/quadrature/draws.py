@@ -77,14 +77,7 @@ class Drawer:
         image = foot[:, None, :] * complement[:, :, None] + head[:, None, :] * v[:, :, None]
         with np.errstate(divide="ignore"):
             log_weight += np.log(image) @ self.integrand.counts
-        weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
-        t = np.empty(len(p))
-        for at_low in (False, True):
-            for at_high in (False, True):
-                rows = np.flatnonzero(((low == 0) == at_low) & ((high == 1) == at_high))
-                if rows.size:
-                    ends = (float(alpha) if at_low else 1.0, remainder(float(after)) if at_high else 1.0)
-                    t[rows] = _inverted(weight[rows], *ends, self.cells, rng)
+        t = inverted(log_weight, low, high, alpha, after, self.cells, rng)
         v = low + (high - low) * t
         out = p.copy()
         out[:, stick] = rest * v
@@ -109,6 +102,19 @@ def _cumulative(nodes, low, high, cells):
     _, weights = jacobi(nodes, low, high)
     masses = basis @ (w / 2) * width * special.beta(low, high) / weights[:, None]
     return edges, np.concatenate([np.zeros((nodes, 1)), np.cumsum(masses, axis=1)], axis=1)
+
+
+def inverted(log_weight, low, high, alpha, rest, cells, rng):
+    """Return one draw in [0, 1] for each row of log-weights at the nodes of a stick_rule over [low, high]."""
+    weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
+    t = np.empty(len(weight))
+    for at_low in (False, True):
+        for at_high in (False, True):
+            rows = np.flatnonzero(((low == 0) == at_low) & ((high == 1) == at_high))
+            if rows.size:
+                ends = (float(alpha) if at_low else 1.0, remainder(float(rest)) if at_high else 1.0)
+                t[rows] = _inverted(weight[rows], *ends, cells, rng)
+    return t
 
 
 def _inverted(weight, low, high, cells, rng):

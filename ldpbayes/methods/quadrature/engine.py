@@ -19,6 +19,7 @@ from ldpbayes.inference.verdict import Verdict
 from ldpbayes.methods.base import AbstractPosterior, Outcome, Pace, Preparation, Refusal, inside, whole
 from ldpbayes.methods.frequency import frequency_moments
 from ldpbayes.methods.quadrature.denial import DenialIntegrand
+from ldpbayes.methods.quadrature.device import DeviceIntegrand
 from ldpbayes.methods.quadrature.draws import Drawer
 from ldpbayes.methods.quadrature.integrals import RuleMoments, difference, integrate, interval_ends, margins_of
 from ldpbayes.methods.quadrature.integrand import Integrand
@@ -136,8 +137,6 @@ class Quadrature(AbstractPosterior):
     Stroud (1971), "Approximate Calculation of Multiple Integrals", for conical products.
     """
 
-    draws: int = 1000
-    chains: int = 4
     tolerance: float = 1e-6
     nodes: int = 28
     coarser: float = 0.8
@@ -145,7 +144,7 @@ class Quadrature(AbstractPosterior):
     node_work: float = 12
     max_work: float = 6e9
     name: ClassVar[str] = "quadrature"
-    order: ClassVar[float] = 2
+    after: ClassVar[str] = "exact"
     most: ClassVar[float] = 1.7e8
     pace: ClassVar[Pace] = Pace(0.05, 0.0, 1e-8)
     needs: ClassVar[tuple[str, ...]] = ("rows",)
@@ -159,6 +158,8 @@ class Quadrature(AbstractPosterior):
     }
 
     def prepare(self, problem):
+        if problem.collection is not None and problem.collection.device_law is not None:
+            return self._prepare_device(problem)
         split = problem.prior.split()
         if split is not None:
             plan = self._plan_of_denial(split[0].size, problem.rows.n_rows, self._usual)
@@ -214,12 +215,12 @@ class Quadrature(AbstractPosterior):
         )
 
     def _sample_with_denial(self, integrand, rng, watch):
-        """Return the Outcome where one category may be denied."""
+        """Return the Outcome where one category may be denied, or the device has unknown probabilities."""
         _, rule, coarse, mixture, error = self._resolved(
             integrand,
             self.nodes,
             lambda integrand, rule: integrand.integrated(rule, watch),
-            lambda nodes: self._plan_of_denial(integrand.alpha.size, len(integrand.matrix), nodes),
+            integrand.planned(self),
         )
         p, size = mixture.draws(coarse, self._interpolated, self.chains * self.draws, rng), integrand.alpha.size
         evidence = {"log_evidence": mixture.log_evidence + integrand.log_constant, "answers_cov": mixture.covariance}
@@ -233,7 +234,7 @@ class Quadrature(AbstractPosterior):
             """Return the ends of the equal-tailed intervals."""
             return named(**dict(zip(("lower", "upper"), map(mixture.quantiles, tails(ci_prob)), strict=True)))
 
-        nodes = f"{rule.nodes} and {coarse.nodes} nodes of δ and per dimension"
+        nodes = f"{rule.nodes} and {coarse.nodes} nodes {integrand.over}per dimension"
         return Outcome(
             p.reshape(self.chains, self.draws, -1),
             verdict=Verdict(checked=f"Integrals with {nodes} agree to {error:.1e} posterior sd."),
@@ -269,6 +270,26 @@ class Quadrature(AbstractPosterior):
         if work > self.max_work:
             return self._too_much(work, size)
         return Preparation(f"Exact to a checked error by quadrature ({size}).", work, merged)
+
+    def _prepare_device(self, problem):
+        """Return the Preparation or Refusal of two categories beside a device with one or two unknown probabilities."""
+        law, alpha = problem.collection.device_law, problem.prior.without(problem.collection.owners).concentrations()
+        sizes = [len(unknown.concentrations) for _, unknown in law.unknowns]
+        if alpha is None or alpha.size > 2 or len(sizes) > 2 or max(sizes) > 2:
+            return Refusal(
+                "Quadrature beside an uncertain device takes two categories under a Dirichlet prior, and one or two "
+                f"probabilities that are not known; this prior is {problem.prior.describe()}."
+            )
+        plan = self._plan_of_device(len(sizes), problem.rows.n_rows, self._usual)
+        return replace(plan, state=DeviceIntegrand.of(problem, alpha)) if plan.feasible else plan
+
+    def _plan_of_device(self, unknowns, m, nodes):
+        """Return the Preparation or Refusal of so many unknown probabilities of a device, at so many nodes each."""
+        work = self._work(unknowns + 2, m + 2 * unknowns + 2, nodes, 3)
+        size = f"P and {unknowns} probabilities of the device, {nodes} nodes per dimension, {m} distinct rows"
+        if work > self.max_work:
+            return self._too_much(work, size)
+        return Preparation(f"Exact to a checked error by quadrature ({size}).", work, pace=Pace(0.1, 0.0, 1e-8))
 
     def _plan_of_denial(self, a, m, nodes):
         """Return the Preparation or Refusal where one of a categories may be denied, at so many nodes a stick."""

@@ -1,0 +1,107 @@
+"""Collections whose devices have uncertain probabilities: over pairs of a category and what the devices do to its people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ldpbayes.collections.constants import MAX_OUTCOMES
+from ldpbayes.collections.noncompliance import extended
+from ldpbayes.collections.tally import Tally
+from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.protocols.outcomes import Outcomes
+
+
+def over_outcomes(protocols: Mapping[str, Any], categories: Sequence[str]) -> tuple[dict, tuple[str, ...]]:
+    """Return (protocols over the outcomes of the uncertain devices among them, labels of the outcomes).
+
+    As they are where every device is known. Equal protocols are one device.
+
+    Parameters
+    ----------
+    protocols : mapping of str to AbstractProtocol
+        By the name of a channel.
+    categories : sequence of str
+
+    Raises
+    ------
+    ArgumentError, InfeasibleError
+        Where the devices have too many outcomes together, or some respondents may deny or ignore the device.
+    """
+    devices: dict[Any, str] = {}
+    for name, protocol in protocols.items():
+        if not protocol.owners and protocol.device_law() is not None:
+            devices.setdefault(protocol, name)
+    if not devices:
+        return dict(protocols), tuple(categories)
+    if any(protocol.owners for protocol in protocols.values()):
+        raise InfeasibleError(
+            "Respondents who deny or ignore the device and a device with uncertain probabilities cannot be fitted together: "
+            "state the device as known, by known(), and compare."
+        )
+    first, *others = (device.device_law() for device in devices)
+    law, places = first.beside(others, MAX_OUTCOMES)
+    law = law.named([names for device, name in devices.items() for names in _names(device, categories, name, len(devices))])
+    kernels = {device: device.device_law().kernel[:, at] for device, at in zip(devices, places, strict=True)}
+    labels, seen = list(categories), list(range(len(categories)))
+    for x in law.owners:
+        labels.append(f"{categories[x]}, outcome {seen.count(x) + 1}")
+        seen.append(x)
+    if clash := next((label for label in labels[len(categories) :] if label in categories), None):
+        raise ArgumentError(f"categories must leave the name {clash!r} to an outcome of the device; rename that one.")
+    wrapped = {protocol: Outcomes(protocol, law, kernels.get(protocol)) for protocol in protocols.values()}
+    return {name: wrapped[protocol] for name, protocol in protocols.items()}, tuple(labels)
+
+
+def with_outcomes(data: Any) -> Any:
+    """Return data over the outcomes of their uncertain devices, with one law for all cells; any other as they are.
+
+    Parameters
+    ----------
+    data : Collection, Summarized or Cells
+
+    Raises
+    ------
+    ArgumentError, InfeasibleError
+        As over_outcomes.
+    """
+    found: dict[str, Any] = {}
+    for name, held in data.channels().items():
+        for protocol in dict.fromkeys(tally.protocol for _, tally in held):
+            found[name if name not in found else f"{name} {len(found)}"] = protocol
+    named, labels = over_outcomes(found, data.categories)
+    if len(labels) == data.n_categories:
+        return data
+    wrapped = {protocol.inner: protocol for protocol in named.values()}
+
+    def extend(collection: Any) -> Any:
+        tallies = [Tally.trusted(wrapped[t.protocol], t.reports, t.counts, t.name) for t in collection.tallies]
+        return extended(collection, labels[data.n_categories :], tallies)
+
+    return data._mapped(extend)
+
+
+def without_outcomes(collection: Any) -> Any:
+    """Return the collection that ``with_outcomes`` was given, with its derived quantities."""
+    brought, answers = {item.name for item in collection.wrapper.shares(collection)}, collection.answers
+    derived = []
+    for item in collection.derived:
+        if item.name not in brought:
+            of, given = (tuple(x for x in labels if x in answers) for labels in (item.of, item.given))
+            derived.append(replace(item, of=of, given=() if given == answers else given))
+    inner: list[Any] = [tally.protocol for tally in collection.tallies]
+    tallies = tuple(
+        Tally.trusted(protocol.inner, t.reports, t.counts, t.name)
+        for protocol, t in zip(inner, collection.tallies, strict=True)
+    )
+    return replace(collection, categories=answers, tallies=tallies, derived=tuple(derived))
+
+
+def _names(device: Any, categories: Sequence[str], channel: str, devices: int) -> list[tuple[str, ...]]:
+    """Return for each unknown of a device the names of its shares, empty for those that follow from the others."""
+    out, suffix = [], f", {channel}" if devices > 1 else ""
+    for shares, _ in device.device_law().unknowns:
+        texts = [s if isinstance(s, str) else f"{device.answers[s[0]]} given {categories[s[1]]}" for s in shares]
+        out.append(tuple(f"{text}{suffix}".replace("/", "∕") if text else "" for text in texts))
+    return out

@@ -1,0 +1,249 @@
+"""Devices whose probabilities are not known exactly: posteriors against grids and importance samplers of plain NumPy."""
+
+import time
+
+import numpy as np
+import pytest
+from scipy.special import betainc, logsumexp
+from scipy.stats import beta
+
+import ldpbayes as lb
+from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.protocols import (
+    Channel,
+    Uncertain,
+    christofides,
+    crosswise,
+    direct,
+    forced_response,
+    kuk,
+    triangular,
+    unrelated_question,
+    warner,
+)
+
+GELMAN = Channel(counts=[[399, 19], [2, 103]], answers=["negative", "positive"])
+
+
+def survey(device, counts, labels=("no", "yes")):
+    return lb.Collection(labels, [lb.Tally(device, np.arange(len(counts)), counts)])
+
+
+def rows(result, name="distribution"):
+    table = result["summary"].to_dataset().sel(target=name)
+    return {key: table[key].values for key in ("mean", "sd", "lower", "upper")}
+
+
+def by_grid(channels, counts, alpha, size=1500, most=1.0):
+    """Return (mean, sd, quantiles, log-evidence) of P_1 by a grid up to ``most``, and equally likely channels (N, b, 2)."""
+    edges = most * betainc(1.5, 1.5, np.linspace(0, 1, size + 1))  # denser at the ends
+    p, prior = (edges[1:] + edges[:-1]) / 2, np.diff(beta(alpha[1], alpha[0]).cdf(edges))
+    q = np.moveaxis(channels, 0, -1)
+    logs = [logsumexp(np.log(q[:, 0] * (1 - x) + q[:, 1] * x).T @ counts) - np.log(len(channels)) for x in p]
+    log_mass = np.array(logs) + np.log(prior)
+    mass = np.exp(log_mass - log_mass.max())
+    cdf, mass = np.append(0, mass.cumsum()) / mass.sum(), mass / mass.sum()
+    mean = mass @ p
+    return mean, np.sqrt(mass @ (p - mean) ** 2), np.interp([0.025, 0.5, 0.975], cdf, edges), logsumexp(log_mass)
+
+
+def middles(law, size):
+    """Return the quantiles of a Beta law in the middle of equal shares of its probability."""
+    return beta(*law.concentrations).ppf((np.arange(size) + 0.5) / size)
+
+
+def channels_of(device, sizes):
+    """Return equally likely channels of a device with one or two uncertain probabilities."""
+    each = [middles(law, size) for (_, law), size in zip(device.law.unknowns, sizes, strict=True)]
+    theta = [x.ravel() for x in np.meshgrid(*each)]
+    return device.law.channel([np.stack([x, 1 - x], axis=1) for x in theta])
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ([[399, 19], [2, 103]], (0.01037, 0.00460, 0.00128, 0.01054, 0.01886)),
+        ([[3308, 27], [16, 130]], (0.01248, 0.00304, 0.00667, 0.01236, 0.01862)),
+    ],
+)
+def test_a_test_that_was_validated(counts, expected):
+    """50 of 3,330 positive in Santa Clara: flat Beta priors of the prevalence, sensitivity and specificity."""
+    data = survey(Channel(counts=counts), [3280, 50])
+    lb.fit(data, "flat", random_seed=1)
+    start = time.process_time()
+    result = lb.fit(data, "flat", random_seed=1)
+    assert time.process_time() - start < 2
+    mean, sd, (low, middle, high), log_evidence = by_grid(
+        channels_of(data.tallies[0].protocol, (250, 16)), [3280, 50], (1, 1), 300, 0.05
+    )
+    table = rows(result)
+    assert result.attrs["method"] == "quadrature"
+    found = [table[key][1] for key in ("mean", "sd", "lower", "upper")]
+    np.testing.assert_allclose(found, [mean, sd, low, high], atol=5e-5)
+    np.testing.assert_allclose(found, np.delete(expected, 3), atol=1e-4)
+    half = lb.fit(data, "flat", random_seed=1, ci_prob=0.5)  # ends of 50 % about the median
+    assert rows(half)["lower"][1] < middle < rows(half)["upper"][1]
+    assert float(result["exact"]["log_evidence"]) == pytest.approx(log_evidence, abs=2e-3)
+
+
+DESIGNS = [
+    (warner(Uncertain.counted([70, 30])), [600, 400]),
+    (crosswise(Uncertain((12, 36))), [70, 130]),
+    (triangular(Uncertain((30, 70))), [50, 350]),
+    (unrelated_question(Uncertain((70, 30)), Uncertain((25, 75))), [800, 200]),
+    (kuk(0.8, Uncertain((20, 80))), [700, 300]),
+    (kuk(Uncertain((80, 20)), Uncertain((20, 80))), [700, 300]),
+    (forced_response(Uncertain((75, 25)), [1, 1]), [80, 120]),
+    (forced_response(Uncertain((75, 25)), Uncertain((2, 5))), [80, 120]),
+    (christofides(Uncertain((3, 7))), [30, 70]),
+    (Channel(counts=[[400, 19], [0, 103]]), [3000, 30]),
+    (Channel(counts=[[2, 1], [1, 2]]), [60, 40]),
+]
+
+
+@pytest.mark.parametrize(("device", "counts"), DESIGNS, ids=lambda value: getattr(value, "design", None))
+def test_designs_with_uncertain_probabilities(device, counts):
+    """Quadrature, and weighted draws over outcomes, against a grid of P and of quantiles of the laws."""
+    one = len(device.law.unknowns) == 1
+    mean, sd, (low, _, high), log_evidence = by_grid(channels_of(device, (4000,) if one else (90, 90)), counts, (1, 2), 400)
+    result = lb.fit(survey(device, counts), [1.0, 2.0], random_seed=1)
+    table, tolerance = rows(result), 0.02 * sd
+    assert result.attrs["method"] == "quadrature"
+    found = [table[key][1] for key in ("mean", "sd", "lower", "upper")]
+    assert float(np.abs(np.subtract(found, [mean, sd, low, high])).max()) < tolerance
+    assert float(result["exact"]["log_evidence"]) == pytest.approx(log_evidence, abs=0.01)
+    drawn = result["posterior"]["distribution"].values[..., 1]
+    assert abs(drawn.mean() - mean) < 5 * sd / np.sqrt(drawn.size)
+    assert abs(np.quantile(drawn, 0.975) - high) < 0.2 * sd
+
+
+def test_probabilities_of_the_device_are_reported():
+    """Where reports say little of the device its law stays: the posterior of sensitivity is nearly Beta(104, 20)."""
+    result = lb.fit(survey(GELMAN, [3280, 50]), "flat", random_seed=1)
+    exact = result["exact"].to_dataset()
+    assert exact["quantity"].values.tolist() == ["negative given no", "positive given yes"]
+    assert exact["derived_mean"].values[1] == pytest.approx(104 / 124, abs=0.003)
+    assert exact["derived_mean"].values[0] > 400 / 403  # few positives say that the test is specific
+    draws = result["posterior"]["positive given yes"].values
+    assert draws.std() == pytest.approx(float(exact["derived_sd"][1]), rel=0.05)
+    assert "Beta(20, 104)" in result.attrs["prior"]
+
+
+def test_weighted_draws_agree_with_quadrature():
+    data = survey(GELMAN, [3280, 50])
+    exact, drawn = lb.fit(data, "flat", random_seed=1), lb.fit(data, "flat", method="weighted", random_seed=2)
+    sd = rows(exact)["sd"]
+    assert (np.abs(rows(exact)["mean"] - rows(drawn)["mean"]) < 0.08 * sd).all()
+    np.testing.assert_allclose(rows(drawn)["sd"], sd, rtol=0.06)
+
+
+@pytest.mark.parametrize(
+    ("known", "uncertain"),
+    [
+        (warner(0.7), warner(Uncertain((7e6, 3e6)))),
+        (unrelated_question(0.7, 0.2), unrelated_question(Uncertain((7e6, 3e6)), Uncertain((2e9, 8e9)))),
+        (Channel([[0.9, 0.2], [0.1, 0.8]]), Channel(counts=[[9e6, 2e6], [1e6, 8e6]])),
+    ],
+)
+def test_a_law_like_a_point_is_the_known_design(known, uncertain):
+    exact, near = (rows(lb.fit(survey(device, [300, 200]), "jeffreys", random_seed=1)) for device in (known, uncertain))
+    for key in exact:
+        np.testing.assert_allclose(near[key], exact[key], atol=1e-4)
+
+
+def test_three_categories_against_importance_weights():
+    """P and the columns drawn from their laws, weighted by the likelihood of the reports."""
+    device, counts = Channel(counts=[[40, 3, 1], [5, 30, 4], [1, 2, 25]]), np.array([150, 90, 60])
+    result = lb.fit(survey(device, counts, "abc"), "flat", random_seed=1)
+    rng, size = np.random.default_rng(0), 400_000
+    p, q = rng.dirichlet(np.ones(3), size), device.law.channel(device.law.sample(size, rng))
+    log_weight = np.log(np.einsum("nyx,nx->ny", q, p)) @ counts
+    weight = np.exp(log_weight - log_weight.max())
+    weight /= weight.sum()
+    mean = weight @ p
+    sd, table = np.sqrt(weight @ (p - mean) ** 2), rows(result)
+    assert 1 / (weight**2).sum() > 2000
+    assert (np.abs(table["mean"] - mean) < 0.1 * sd).all()
+    np.testing.assert_allclose(table["sd"], sd, rtol=0.08)
+    assert result["posterior"]["0 given a"].mean() == pytest.approx(weight @ q[:, 0, 0], abs=0.01)
+
+
+def test_cells_share_one_device():
+    """One θ for all cells: P of each cell by its grid at every θ, weighted by the evidence of all cells."""
+    counts = {"north": [950, 50], "south": [1970, 30], "west": [600, 200]}
+    cells = lb.Cells({key: survey(GELMAN, n) for key, n in counts.items()}, by="region")
+    result = lb.fit(cells, "flat", random_seed=1)
+    channels = channels_of(GELMAN, (100, 20))
+    p = (np.arange(1000) + 0.5) / 1000
+    moments, evidence = [], np.zeros(len(channels))
+    for n in counts.values():
+        logs = np.log(channels[:, :, :1] * (1 - p) + channels[:, :, 1:] * p)
+        logs = n[0] * logs[:, 0] + n[1] * logs[:, 1]
+        evidence += logsumexp(logs, axis=1)
+        mass = np.exp(logs - logs.max(axis=1, keepdims=True))
+        mass /= mass.sum(axis=1, keepdims=True)
+        moments.append((mass @ p, mass @ p**2))
+    weight = np.exp(evidence - evidence.max())
+    weight /= weight.sum()
+    mean = np.array([weight @ first for first, _ in moments])
+    sd = np.sqrt([weight @ second for _, second in moments] - mean**2)
+    table = rows(result)
+    assert (np.abs(table["mean"][:, 1] - mean) < 0.1 * sd).all()
+    np.testing.assert_allclose(table["sd"][:, 1], sd, rtol=0.08)
+    assert result["posterior"]["positive given yes"].dims == ("chain", "draw")  # of all cells
+    assert result["posterior"]["positive given yes"].mean() == pytest.approx(weight @ channels[:, 1, 1], abs=0.004)
+
+
+def test_a_known_device_beside_an_uncertain_one():
+    """Some are asked directly, others through a device that was tried: P by the grid of both."""
+    device = warner(Uncertain.counted([70, 30]))
+    tallies = [lb.Tally(device, [0, 1], [600, 400], "device"), lb.Tally(direct(), [0, 1], [80, 20], "asked")]
+    result = lb.fit(lb.Collection(["no", "yes"], tallies), "flat", random_seed=1)
+    q = channels_of(device, (4000,))
+    both = np.concatenate([q, np.broadcast_to(np.eye(2), q.shape)], axis=1)
+    mean, sd, (low, _, high), _ = by_grid(both, [600, 400, 80, 20], (1, 1))
+    np.testing.assert_allclose(
+        [rows(result)[key][1] for key in ("mean", "sd", "lower", "upper")], [mean, sd, low, high], atol=3e-4
+    )
+
+
+def test_two_uncertain_devices_have_a_probability_each():
+    first, second = warner(Uncertain((70, 30))), warner(Uncertain((60, 40)))
+    tallies = [lb.Tally(first, [0, 1], [60, 40], "a"), lb.Tally(second, [0, 1], [55, 45], "b")]
+    result = lb.fit(lb.Collection(["no", "yes"], tallies), "flat", random_seed=1)
+    assert {"p, a", "p, b"} <= set(result["posterior"].data_vars)
+    assert result.attrs["method"] == "quadrature"
+    same = [lb.Tally(first, [0, 1], [60, 40], "a"), lb.Tally(first, [0, 1], [55, 45], "b")]
+    assert "p" in lb.fit(lb.Collection(["no", "yes"], same), "flat", random_seed=1)["posterior"]
+
+
+def test_a_report_that_never_comes():
+    """A zero of the matrix says so, and the column has a law over the others."""
+    device = Channel([[0.9, 0], [0.1, 1]], counts=[[95, 0], [5, 40]])
+    assert device.matrix.tolist() == [[96 / 102, 0.0], [6 / 102, 1.0]]
+    assert len(device.law.unknowns) == 1
+    mean, *_ = by_grid(channels_of(device, (4000,)), [60, 40], (1, 1))
+    assert rows(lb.fit(survey(device, [60, 40]), "flat", random_seed=1))["mean"][1] == pytest.approx(mean, abs=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "named"),
+    [
+        (lambda: Uncertain((1,)), ArgumentError, "concentrations"),
+        (lambda: Uncertain.counted([-1, 3]), ArgumentError, "counts"),
+        (lambda: warner(Uncertain((1, 2, 3))), ArgumentError, "p must"),
+        (lambda: warner({"law": [1, 2]}), ArgumentError, "p must"),
+        (lambda: kuk(0.8, Uncertain((1, 2)), cards=3), ArgumentError, "cards"),
+        (lambda: Channel(counts=[1, 2]), ArgumentError, "counts"),
+        (lambda: Channel([[0.9, 0], [0.1, 1]], counts=[[9, 1], [1, 9]]), ArgumentError, "counts"),
+        (lambda: Channel(np.eye(2), counts=np.ones((3, 2))), ArgumentError, "counts"),
+        (lambda: lb.estimators.MLE()(survey(GELMAN, [9, 1])), InfeasibleError, "known()"),
+        (lambda: lb.estimators.Oracle()(survey(GELMAN, [9, 1])), InfeasibleError, "known()"),
+        (lambda: lb.protocols.compose(GELMAN, warner(0.7)), InfeasibleError, "known()"),
+        (lambda: lb.fit(survey(GELMAN, [9, 1]).with_noncompliers({"no-sayer": "negative"})), InfeasibleError, "known()"),
+    ],
+)
+def test_what_is_refused(call, error, named):
+    with pytest.raises(error) as caught:
+        call()
+    assert named in str(caught.value)

@@ -1,0 +1,245 @@
+"""The cross-check must flag a survey read with the wrong design, and leave a sound one alone."""
+
+import functools
+import json
+
+import numpy as np
+import pytest
+import xarray as xr
+from references.enumeration import enumerated
+
+from ldpbayes import Cells, Collection, Tally, cli, read
+from ldpbayes.errors import ArgumentError
+from ldpbayes.estimators.mle import MLE
+from ldpbayes.fitting import fit
+from ldpbayes.pages import show
+from ldpbayes.protocols import (
+    GRR,
+    Channel,
+    CohortRR,
+    HadamardResponse,
+    LocalHashing,
+    Rappor,
+    SubsetSelection,
+    UnaryEncoding,
+    designs,
+)
+from ldpbayes.robust import crosschecking
+from ldpbayes.robust.crosschecking import crosscheck, predictive_check
+
+pytestmark = pytest.mark.together("models")
+LABELS = list("abcd")
+#: A protocol for each model of models/.
+PROTOCOLS = {
+    "channel": Channel(np.full((4, 4), 0.1) + 0.6 * np.eye(4)),
+    "cohort_rr": CohortRR(4, 1.5, cohorts=8, buckets=3),
+    "grr": GRR(4, 1.0),
+    "hadamard": HadamardResponse(4, 1.5),
+    "local_hashing": LocalHashing(4, 1.5),
+    "rappor": Rappor(4, 0.25, 0.75, 0.3, 8, 2, 2, candidates=LABELS),
+    "subset": SubsetSelection(4, 1.0),
+    "unary": UnaryEncoding.optimized(4, 1.5),
+}
+
+
+@pytest.fixture(scope="module")
+def root(request):
+    return request.config.rootpath
+
+
+@pytest.mark.parametrize(
+    "name, prior",
+    [  # the second is compiled for the tests of NUTS
+        pytest.param("nigeria", "flat", marks=pytest.mark.calibrate),
+        ("eriksson_cheating", "jeffreys"),
+    ],
+)
+def test_sound_surveys_are_not_flagged(root, name, prior):
+    report = crosscheck(read(root / f"data/rr_{name}.toml"), prior=prior, random_seed=1)
+    assert not report.flagged, report.sentence
+    assert (report["reference"].item(), report["sampler"].item()) == ("exact", "nuts")
+    assert np.abs(report["difference_mcse"]).max() <= 4
+    summed = {"enumeration"} if name == "nigeria" else set()  # of ten categories there are 5e12 tallies
+    assert set(report["estimator"].values) == {"mle", "oracle", "convex"} | summed
+    assert abs(report["convex_excess"]) < 1e-6 and not report["convex_astray"] and "cvxpy" in report.sentence
+    assert "Nothing to flag" in report.sentence and "agrees" in str(show(report))
+
+
+@pytest.mark.parametrize("way", ["pair_slice", pytest.param("nuts", marks=pytest.mark.calibrate)])
+@pytest.mark.parametrize("name", list(PROTOCOLS))
+def test_every_protocol_in_cells(name, way, monkeypatch):
+    """Each cell by two methods, by the sum over all tallies where these are few, and beside cvxpy."""
+    monkeypatch.setattr(crosschecking, "fit", functools.partial(quick, fit, way))
+    protocol, rng = PROTOCOLS[name], np.random.default_rng(4)
+    sizes = {"few": 12, "many": 400}
+    cells = Cells(
+        {
+            key: Collection(LABELS, Tally(protocol, protocol.privatize(rng.choice(4, n, p=[0.5, 0.3, 0.1, 0.1]), rng)))
+            for key, n in sizes.items()
+        },
+        by="size",
+    )
+    found = crosscheck(cells, "jeffreys", random_seed=1)
+    assert not found.flagged, found.sentence
+    assert np.abs(found["difference_mcse"]).max() <= 4 and not found["convex_astray"].any()
+    assert (np.abs(found["convex_excess"]) < 1e-5).all() and (found["convex_gap"] < 1e-3).all()
+    few = found.sel(cell="few")
+    if few["reference"] != "enumeration":
+        assert np.abs(few["away"].sel(estimator="enumeration")).max() < 1e-6
+    assert len(found.table()) == 2 and protocol.design.replace("_", " ") in found.headline
+
+
+def test_the_sum_over_all_tallies_is_a_row_and_is_flagged_where_it_differs(monkeypatch):
+    monkeypatch.setattr(crosschecking, "fit", functools.partial(quick, fit, "pair_slice"))
+    collection = Collection(LABELS, Tally(GRR(4, 1.0), [0, 1, 2, 3], [20, 12, 8, 6]))
+    right = crosscheck(collection, "flat", random_seed=1)
+    assert right["reference"] == "exact" and "sum over all tallies" in right.headline
+    exact = (enumerated(collection, "flat")["distribution_mean"] - right["mean"]) / right["sd"]
+    np.testing.assert_allclose(right["away"].sel(estimator="enumeration"), exact, atol=1e-9)
+    assert "enumeration_difference_sd" in right.table().columns
+    moved = crosschecking._enumerated
+    monkeypatch.setattr(crosschecking, "_enumerated", lambda cell, prior: moved(cell, crosschecking.prior_for(3.0, cell)))
+    wrong = crosscheck(collection, "flat", random_seed=1)
+    assert wrong.flagged and "sum over all tallies" in wrong.sentence
+
+
+def test_a_likelihood_that_is_wrong_is_seen_beside_cvxpy():
+    """The package's maximum under another device lies further from cvxpy's than both certificates allow."""
+    right = Collection(["no", "yes"], Tally(designs.warner(0.7), [0, 1], [60, 40]))
+    wrong = Collection(["no", "yes"], Tally(designs.warner(0.8), [0, 1], [60, 40]))
+    estimate = MLE()(wrong)
+    _, said = crosschecking._beside_cvxpy(right, estimate)
+    assert said["convex_astray"] and "is not the package's" in said["convex_verdict"]
+    _, said = crosschecking._beside_cvxpy(right, MLE()(right))
+    assert not said["convex_astray"] and said["convex_gap"] < 1e-3
+
+
+@pytest.mark.calibrate  # tests/test_readme.py runs the same command
+def test_minarets_read_as_warner_are_flagged(root):
+    report = crosscheck(read(root / "data/rr_minarets_as_warner.toml"), random_seed=1)
+    assert report.flagged
+    assert report["predictive_p"][0] < 0.002
+    assert "do not look like this channel" in report.sentence
+    assert report.fitness_flagged and "The reports do not fit the design" in report.sentence
+
+
+@pytest.mark.calibrate  # tests/test_readme.py runs the same command
+def test_command_exits_with_one_when_flagged(root, capsys, monkeypatch):
+    monkeypatch.chdir(root)
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["crosscheck", "data/rr_minarets_as_warner.toml", "--seed", "1"])
+    out = " ".join(capsys.readouterr().out.split())
+    assert stopped.value.code == 1 and "do not fit the design" in out
+
+
+def predictive_p_values(size, seed):
+    """Return the p-values of open answers in five categories and of a crosswise pair whose P come from the prior."""
+    rng, found = np.random.default_rng(seed), np.empty((size, 2))
+    grid = np.linspace(0.0005, 0.9995, 1000)
+    pair = [designs.warner(0.2), designs.warner(0.8)]
+    for i in range(size):
+        counts = rng.multinomial(60, rng.dirichlet(np.ones(5)))
+        opened = Collection(list("abcde"), [Tally(designs.direct(5), np.arange(5), counts)])
+        truth = rng.random()
+        tallies = [Tally(d, *d.simulate(rng.multinomial(100, [1 - truth, truth]), rng), name=f"{d}") for d in pair]
+        crosswise = Collection(["no", "yes"], tallies)
+        likelihood = crosswise.rows.log_likelihood(np.stack([1 - grid, grid]))
+        weight = np.exp(likelihood - likelihood.max())
+        yes = rng.choice(grid, p=weight / weight.sum())
+        for j, (collection, p) in enumerate(((opened, rng.dirichlet(1 + counts)), (crosswise, np.array([1 - yes, yes])))):
+            tree = xr.DataTree.from_dict({"posterior": xr.Dataset({"distribution": (("chain", "draw", "category"), [[p]])})})
+            found[i, j] = predictive_check(collection, tree, draws=199, random_seed=int(rng.integers(2**31)))[0].p_value
+    return found
+
+
+@pytest.mark.calibrate
+def test_predictive_check_is_uniform_under_the_truth():
+    """P(p ≤ .05) and P(p ≤ .5), each within what 300 uniform numbers leave once in ten thousand."""
+    p = predictive_p_values(300, 3)
+    assert (np.abs((p <= 0.05).mean(axis=0) - 0.05) < 0.05).all()
+    assert (np.abs((p <= 0.5).mean(axis=0) - 0.5) < 0.12).all()
+
+
+@pytest.mark.calibrate
+def test_predictive_check_is_uniform_to_two_per_cent():
+    """Of 10,000 each."""
+    p = predictive_p_values(10_000, 4)
+    assert (np.abs((p <= 0.05).mean(axis=0) - 0.05) < 0.02).all()
+    assert (np.abs((p <= 0.5).mean(axis=0) - 0.5) < 0.02).all()
+
+
+def test_reports_outside_the_channels_range_are_flagged():
+    """Forced response forces a sixth of each answer: 2 % of yes cannot come from it."""
+    collection = Collection(["no", "yes"], [Tally(designs.forced_response(2 / 3, [1, 1]), [0, 1], [980, 20])])
+    tree = fit(collection, random_seed=1, estimates=False)
+    assert predictive_check(collection, tree, random_seed=1)[0].p_value < 0.01
+
+
+def test_check_command(root, capsys, monkeypatch):
+    """Exit status 0 where the reports fit, 1 where they are flagged, 2 for bad input."""
+    monkeypatch.chdir(root)
+    codes = []
+    for file, words in (
+        ("data/rr_nigeria.toml", "No test of fit is possible"),
+        ("data/rr_minarets_as_warner.toml", "The reports do not fit the design"),
+        ("data/nowhere.toml", ""),
+    ):
+        with pytest.raises(SystemExit) as stopped:
+            cli.main(["check", file])
+        codes.append(stopped.value.code)
+        assert words in " ".join(capsys.readouterr().out.split())
+    assert codes == [0, 1, 2]
+
+
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")  # of so few draws
+def test_the_seed_is_recorded_and_finds_the_same_again(monkeypatch):
+    """With no seed, or that of a Generator, nobody could make a cross-check again."""
+    monkeypatch.setattr(crosschecking, "fit", functools.partial(quick, fit, "pair_slice"))
+    collection = Collection(["no", "yes"], Tally(designs.warner(0.8), [0, 1], [30, 20]))
+    for given in (None, np.random.default_rng(3), 7):
+        first = crosscheck(collection, draws=100, chains=2, random_seed=given)
+        again = crosscheck(collection, draws=100, chains=2, random_seed=first.attrs["random_seed"])
+        assert first.identical(again) and (given != 7 or first.attrs["random_seed"] == 7)
+    assert "Seed 7." in str(first.page()) and json.loads(first.page().render("json"))["random_seed"] == 7
+
+
+def quick(fit, way, collection, *, method="auto", **settings):
+    """Return a fit by another method in place of NUTS, whose models take time to compile."""
+    return fit(collection, method=way if method == "nuts" else method, **settings)
+
+
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")  # of so few draws
+def test_of_few_reports_the_reference_is_the_sum_over_all_tallies(monkeypatch):
+    monkeypatch.setattr(crosschecking, "fit", functools.partial(quick, fit, "pair_slice"))
+    protocol = UnaryEncoding.optimized(10, 1.0)
+    reports = protocol.privatize(np.arange(10), np.random.default_rng(1))
+    collection = Collection(list("abcdefghij"), Tally(protocol, reports))
+    found, exact = crosscheck(collection, "flat", random_seed=1), enumerated(collection, "flat")
+    assert found["reference"].item() == "enumeration" and (np.abs(found["difference_mcse"]) < 4).all()
+    np.testing.assert_allclose(found["mean"], exact["distribution_mean"])
+    np.testing.assert_allclose(found["sd"], exact["distribution_sd"])
+
+
+def test_a_generator_seeds_the_cross_check(root):
+    collection = read(root / "data/rr_nigeria.toml")
+    tree = fit(collection, random_seed=1, estimates=False)
+    assert predictive_check(collection, tree, random_seed=np.random.default_rng(1))[0].p_value > 0.01
+    with pytest.raises(ArgumentError, match="random_seed"):
+        crosscheck(collection, random_seed=-1)
+
+
+def test_cells_of_which_summaries_are_left_are_refused():
+    """They had ended in an AttributeError: the matrix of worlds and actions found it."""
+    cells = Cells({"x": Collection(["no", "yes"], Tally(designs.warner(0.8), [0, 1], [30, 20]))}, by="g")
+    with pytest.raises(ArgumentError, match="A cross-check needs the reports of a collection, got a summary"):
+        crosscheck(cells.summaries(np.array([0.5, 0.5])))
+
+
+def test_the_page_of_cells_has_a_row_for_each(monkeypatch):
+    monkeypatch.setattr(crosschecking, "fit", lambda cell, method="", exclude=(), **settings: fit(cell, **settings))
+    cells = Cells({x: Collection(["no", "yes"], Tally(designs.warner(0.8), [0, 1], [30, 20])) for x in "ab"}, by="g")
+    check = crosscheck(cells, "flat", random_seed=1)
+    (table,) = show(check).tables
+    assert [row[0] for row in table.rows] == ["a", "b"] and len(table.columns) == 7
+    worst = np.abs(check["difference_sd"]).max("category").values
+    assert [row[2] for row in table.rows] == worst.tolist()
