@@ -28,12 +28,12 @@ from ldpbayes.priors.links import LINKS, logits_of, scale_of
 from ldpbayes.priors.regression import BETWEEN, INTERCEPT, SCALE, Effects, Monotone, Regression, moments_of, walk_root
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.designs import ListExperiment
-from ldpbayes.regression import denying, devices, lists, maximum, predictor_maximum, predictor_target
+from ldpbayes.regression import denying, devices, lists, maximum, predictor_target
 from ldpbayes.regression.beside import Beside
 from ldpbayes.regression.constants import ROUNDING
 from ldpbayes.regression.design import MAX_COLUMNS, Design, arrays
+from ldpbayes.regression.estimating import estimate
 from ldpbayes.regression.formula import Formula
-from ldpbayes.regression.marginal import maximize_marginal
 from ldpbayes.regression.predictor import OutcomeRecords, Predicted
 from ldpbayes.regression.reports import Asked, RowReports, cells_of, read_reports, reports_of_cells
 from ldpbayes.regression.table import clean, to_pandas
@@ -284,9 +284,9 @@ def regress(
     facts = {"dropped": reports.dropped} if reports.dropped else {}
     if method == "mle":
         with OneThread():
-            estimate = _maximum(model, request.ci_prob, draws * chains)
-        estimate.attrs |= facts | {"mechanisms": mechanisms(model.channels()), "formula": model.text}
-        return estimate
+            best = estimate(model, request.ci_prob, draws * chains)
+        best.attrs |= facts | {"mechanisms": mechanisms(model.channels()), "formula": model.text}
+        return best
     reports.pooled.warn_if_unidentified()
     checks.draws_size(draws, chains, model.prior.n_unknowns)
     with OneThread():
@@ -611,104 +611,6 @@ def _scales(prior, design, unit):
         scales[chosen] = value
         between |= dict.fromkeys(short, value)
     return scales, {name: unit * scale for name, scale in between.items()}
-
-
-# ---- maximum likelihood --------------------------------------------------------------------------------------------------
-def _maximum(model, ci_prob, draws):
-    """Return the Maximum of a model."""
-    prior, reports = model.prior, model.reports
-    if model.records is not None:
-        if model.design.columns.groups:
-            raise InfeasibleError("Maximum likelihood beside an outcome is for common terms only; take the posterior.")
-        return predictor_maximum.estimate(replace(model.target, flat=True), model.n_reports, ci_prob, maximum.MAXIMA.near)
-    if isinstance(prior, Beside) and not isinstance(prior, denying.Denied):
-        raise InfeasibleError("Maximum likelihood is not for the trait of lists; take the posterior.")
-    if isinstance(prior, Beside) and (reports.weighted or prior.effects):
-        raise InfeasibleError("Maximum likelihood beside those who deny has no weights and no groups; take the posterior.")
-    if reports.pooled.unidentified():
-        raise InfeasibleError(reports.pooled.identifiability())
-    if prior.monotone:
-        raise InfeasibleError(f"Maximum likelihood has no effects of steps ({prior.monotone[0].name}); take the posterior.")
-    target, weighted, mixed, next_lower = replace(model.target, flat=True), reports.weighted, None, np.inf
-    if model.known is not None and (weighted or prior.effects):
-        raise InfeasibleError("Maximum likelihood with known totals has no weights and no effects of groups.")
-    if prior.effects:
-        if weighted:
-            name = prior.effects[0].name
-            raise InfeasibleError(f"Maximum likelihood with survey weights has common terms only, no effects ({name}).")
-        mixed = maximize_marginal(target, model.one_factor)
-        z, covariance, prior = mixed.theta, mixed.covariance, replace(prior, effects=())
-    else:
-        z, covariance, next_lower = maximum.maximize(target)
-    said = ""
-    if model.known is not None:
-        bound, said = replace(model, target=target).with_totals(z, covariance, draws)
-        z, values, vectors = find_mode(bound.target, z)
-        covariance = (vectors / values) @ vectors.T
-    if weighted:
-        scores = maximum.scores_of(target, z, model.cell, reports)
-        effect, before = reports.design(scores), maximum.on_columns(prior, z, covariance)[1]
-        covariance = covariance @ effect.variance @ covariance
-    free, inverse = len(covariance), covariance
-    coefficients, errors, covariance = maximum.on_columns(prior, z, covariance)
-    labels, terms = prior.categories, tuple(prior.terms)
-    if weighted and (untold := [term for term, *pair in zip(terms, errors, before, strict=True) if _vanishes(*pair)]):
-        raise InfeasibleError(
-            f"The sample does not tell the variance of the coefficients of {listed(untold)}: their columns vary between so "
-            "few clusters that scores add up to 0 in each; use the posterior, which takes respondents as independent there."
-        )
-    coords = {"term": list(terms), "category": list(labels)}
-    value = (target.value_and_gradient(z)[0] if mixed is None else mixed.value) + target.reports.constant
-    n = model.n_reports
-    cells = f"{target.reports.n_cells:,} cell{'s' if target.reports.n_cells > 1 else ''}"
-    sentence = f"Maximum likelihood of {n:,} reports in {cells}; standard errors from " + (
-        "the variance of the weighted scores." if weighted else "the observed information."
-    )
-    if said:
-        sentence += f" {said}"
-    if mixed is not None:
-        sentence += f" {mixed.sentence()}"
-    if next_lower < maximum.MAXIMA.near:
-        sentence += f" The likelihood has another maximum, only {next_lower:.2g} nats lower; standard errors leave it out."
-    deviance = -2 * value
-    attrs = {
-        "question": "Regression by maximum likelihood",
-        "formula": model.design.text,
-        "terms": terms,
-        "categories": labels,
-        "reference": labels[prior.reference],
-        "link": prior.link,
-        "log_likelihood": value,
-        "deviance": deviance,
-        "n_parameters": free,
-        "aic": np.nan if weighted or said else deviance + 2 * free,
-        "bic": np.nan if weighted or said else deviance + free * float(np.log(n)),
-        "n_reports": n,
-        "outcome": sentence,
-        "weighted": weighted,
-        "ci_prob": ci_prob,
-    }
-    data = {
-        name: (("term", "category"), array) for name, array in (("coefficients", coefficients), ("standard_errors", errors))
-    }
-    if isinstance(prior, denying.Denied):
-        denial, denial_errors = prior.at_means(z, inverse)
-        data |= {"denial": (("denied",), denial), "denial_errors": (("denied",), denial_errors)}
-        coords["denied"] = [labels[x] for x in prior.denied]
-    if mixed is not None:
-        effects = model.prior.effects
-        units = np.array([effect.unit for effect in effects])
-        spread = np.sqrt(np.diag(mixed.covariance)[prior.spans[""].stop :])
-        data |= {"group_sd": (("effects",), mixed.sds / units), "group_sd_errors": (("effects",), spread / units)}
-        data |= mixed.variables()
-        coords |= {"effects": [effect.name for effect in effects]}
-        coords |= {f"{effect.name}_level": list(effect.levels) for effect in effects}
-    return maximum.Maximum(data | {"covariance": (("coefficient", "coefficient_bis"), covariance)}, coords, attrs)
-
-
-def _vanishes(errors, before):
-    """Return whether standard errors over the design are zero, but for rounding, beside those without it."""
-    return bool((errors < 1e-6 * before).any())
 
 
 # ---- the posterior -------------------------------------------------------------------------------------------------------
