@@ -499,13 +499,6 @@ class Model:
         return replace(self, target=replace(self.target, reports=entries))
 
 
-def _protocols(pooled):
-    """Return how the reports of each channel were made, as ``make_protocol`` takes it."""
-    wrapped = {tally.name: (tally.protocol, tally.protocol.noncompliance()) for tally in pooled.tallies}
-    devices = {name: whole if law is None else law.compliers for name, (whole, law) in wrapped.items()}
-    return {name: {"name": device.design, "parameters": device.parameters()} for name, device in devices.items()}
-
-
 def _with_reports(data):
     """Return (data, of cells those with their reports, the sentence about the cells that are left out)."""
     cells = cells_of(data)

@@ -7,9 +7,9 @@ import pyarrow
 import pytest
 
 import ldpbayes as lb
-from ldpbayes.fitness import crosschecking
 from ldpbayes.protocols import MemoizedGRR, crosswise
 from ldpbayes.protocols.designs import warner
+from ldpbayes.robust import crosschecking
 
 pytestmark = pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 NO_YES = ["no", "yes"]
