@@ -46,17 +46,37 @@ if TYPE_CHECKING:
     from ldpbayes.result import Result
 
 METHODS = ("auto", "weighted", "hmc", "nuts", "mle")
-#: More unknowns than this go to NUTS at once.
-MAX_UNKNOWNS = 400
-#: Draws of which the expected frequencies are averaged.
-AVERAGED = 200
-#: Seconds of each cell × category × draw, of fits that are announced as slow with a remedy where they take ten.
-EACH = 2.5e-9
-#: A factor of so many levels as plain columns, with fewer reports a level than this, is announced as slow, with a remedy.
-MANY_LEVELS, WEAK_LEVEL = 40, 500
-#: The prior decides on a coefficient where twice its weight moves the mean or an end by more than so many log odds for one
-#: sd of the column.
-FLOOR_ODDS = 0.3
+
+
+@dataclass(frozen=True)
+class Serving:
+    """When a regression is served otherwise, and what it says.
+
+    Attributes
+    ----------
+    unknowns : int
+        More of them go to chains at once. Chosen once: mixtures of so many dimensions need too many draws.
+    averaged : int
+        Draws of which the expected frequencies are averaged. Chosen once: their regression on P takes most of the error.
+    each, slow : float
+        Seconds of each cell × category × draw (measured), and those from which a fit is announced. Chosen once.
+    levels, weak : int
+        A factor of so many levels as plain columns, with fewer reports a level, is announced with a remedy. Chosen once.
+    floor : float
+        The prior decides on a coefficient where twice its weight moves the mean or an end by more log odds for one sd of the
+        column. Chosen once.
+    """
+
+    unknowns: int = 400
+    averaged: int = 200
+    each: float = 2.5e-9
+    slow: float = 10.0
+    levels: int = 40
+    weak: int = 500
+    floor: float = 0.3
+
+
+SERVING = Serving()
 
 
 class Settings(TypedDict, total=False):
@@ -611,14 +631,14 @@ def _posterior(model, request, watch):
     """Return the result of a model by the asked method, or by the first whose draws can be trusted."""
     facts, rng, method = {}, np.random.default_rng(request.random_seed), request.name
     size = model.target.reports.n_cells * model.prior.n_categories * request.draws * request.chains
-    if size * EACH > 10:
+    if size * SERVING.each > SERVING.slow:
         warn(
-            f"{model.target.reports.n_cells:,} distinct rows of covariates make this fit slow (about {size * EACH:.0f} s of "
-            "weights); covariates that are rounded or binned make fewer.",
+            f"{model.target.reports.n_cells:,} distinct rows of covariates make this fit slow (about {size * SERVING.each:.0f} s "
+            "of weights); covariates that are rounded or binned make fewer.",
             DiagnosticWarning,
         )
     _warn_of_levels(model)
-    chains_alone = method in ("hmc", "nuts") or (method != "weighted" and model.prior.n_unknowns > MAX_UNKNOWNS)
+    chains_alone = method in ("hmc", "nuts") or (method != "weighted" and model.prior.n_unknowns > SERVING.unknowns)
     if chains_alone and model.prior.disjoint() is not None and not (model.reports.weighted or model.known):
         # Chains look for their middle by groups; the Hessian of all of them together takes long.
         mode = (maximum.starting_point(model.target),)
@@ -640,8 +660,10 @@ def _posterior(model, request, watch):
         covariance = (mode[2] / mode[1]) @ mode[2].T
         model, facts["totals"] = model.with_totals(mode[0], covariance, request.draws * request.chains)
         mode = find_mode(model.target, mode[0], watch)
-    if method == "weighted" and model.prior.n_unknowns > MAX_UNKNOWNS:
-        raise InfeasibleError(f"The method weighted takes at most {MAX_UNKNOWNS} unknowns, got {model.prior.n_unknowns}.")
+    if method == "weighted" and model.prior.n_unknowns > SERVING.unknowns:
+        raise InfeasibleError(
+            f"The method weighted takes at most {SERVING.unknowns} unknowns, got {model.prior.n_unknowns}."
+        )
     steps = {} if chains_alone else {"weighted": lambda: _about_the_mode(model, mode, request, rng, watch)}
     if method != "weighted":
         steps["chains"] = lambda: _by_chains(model, mode[0], request, watch)
@@ -671,7 +693,7 @@ def _warn_of_levels(model):
     """Warn of a factor with many weak levels that are plain columns: chains sample them, and random effects need none."""
     for part in dict.fromkeys(part for block in model.design.blocks for part, _ in block):
         levels = len(part.levels or ())
-        if levels >= MANY_LEVELS and model.reports.count.sum() < WEAK_LEVEL * levels:
+        if levels >= SERVING.levels and model.reports.count.sum() < SERVING.weak * levels:
             warn(
                 f"{part.name} has {levels:,} levels, each with a coefficient of its own and few reports: that may take "
                 f"minutes, and the prior may decide on many. (1 | {part.name}) estimates them together, in less.",
@@ -849,7 +871,7 @@ def _add_frequency(tree, model, sample):
     import xarray as xr
 
     z, p = (x.reshape(-1, x.shape[-1]) for x in (sample.unknowns, sample.distribution))
-    chosen = np.unique(np.linspace(0, len(z) - 1, AVERAGED).astype(int))
+    chosen = np.unique(np.linspace(0, len(z) - 1, SERVING.averaged).astype(int))
     f, p = model.target.likelihoods(z[chosen], tallies=True)[2], p[chosen]
     f = f / f.sum(axis=1, keepdims=True)
     offset = p - p.mean(axis=0)
@@ -906,4 +928,4 @@ def _scaled(prior, z, ci_prob):
     if isinstance(prior, predictor_target.OutcomePrior):
         more, terms, log_density = prior.told(z)
         values, names, log_prior = np.hstack([values, more]), names + terms, log_prior + log_density
-    return Scaled.of_draws(values, log_prior, shares=False, floor=FLOOR_ODDS, ci_prob=ci_prob), names
+    return Scaled.of_draws(values, log_prior, shares=False, floor=SERVING.floor, ci_prob=ci_prob), names
