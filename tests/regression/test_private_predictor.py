@@ -367,7 +367,7 @@ def test_a_saved_result_answers_as_before(fitted, tmp_path):
     for ask in (lb.predictions, lambda result: lb.comparisons(result, "z"), lambda result: lb.comparisons(result, "g")):
         np.testing.assert_allclose(ask(again)["mean"], ask(fitted)["mean"])
     assert show(again).summary == show(fitted).summary
-    settings = json.loads(fitted.attrs["settings"])
+    settings = fitted.settings["arguments"]
     assert settings["family"] == "bernoulli" and settings["private"] == "z ~ x"
     again["outcome_design"]["columns"][:] = 0.0
     with pytest.raises(DataError, match="outcome_design"):
