@@ -3,7 +3,8 @@
 from typing import Any
 
 from ldpbayes import checks
-from ldpbayes.collections import as_data, tensor
+from ldpbayes.collections import as_data, tensor, tensor_rates
+from ldpbayes.collections.devices import with_outcomes
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.likelihoods import StackedRows
 from ldpbayes.methods import expanded
@@ -15,7 +16,7 @@ LIKELIHOODS = ("full", "surrogate")
 FIRST_SPREAD = 0.3
 
 
-def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior=DEFAULT) -> Any:
+def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior=DEFAULT, channel=None) -> Any:
     """Add the likelihood of reports to the PyMC model on the context stack.
 
     A protocol with at most MAX_OUTPUTS possible reports becomes ``Multinomial(n, Q p)`` over all of them; so does one whose
@@ -48,6 +49,11 @@ def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior
     prior : {"default"}, str, float, array or Dirichlet
         Of "surrogate" only: a collection is expanded at its posterior mean under this prior, cells are expanded at the
         posterior mean of their pooled reports. By default Jeffreys', because a place for an expansion need not be learnt.
+    channel : (b, a) tensor, pair of tensors, or mapping of str to these, optional
+        The device itself, where its probabilities are variables of the model: P(report | category), with columns that add up
+        to one, for a protocol whose reports can be listed; two rates for others. Those of unary encodings and RAPPOR are
+        the chances that a bit is sent as one where the value sets it and where it does not, of local hashing the chances of
+        the value's own bucket and of any other one. With several channels a mapping by their names.
 
     Returns
     -------
@@ -102,6 +108,8 @@ def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior
         p = tensor.as_tensor(given, dims).astype("float64")
     data = as_data(data, "data")
     tensor.check_order(given, dims, (data.labels, data.categories)[-len(data.dims) :])
+    if channel is not None:
+        return tensor_rates.observe(name, p, data, channel, dims)
     expansion = expand(data, prior) if likelihood == "surrogate" and data.channels() else None
     return tensor.observe(name, p, data, dims, expansion)
 
@@ -109,7 +117,8 @@ def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior
 def build_model(collection, prior=DEFAULT, *, likelihood="full"):
     """Return the PyMC model p ~ prior, reports ~ collection, in coordinates that NUTS samples well.
 
-    ``distribution`` (dim category) is p; ``reports`` or ``reports_{channel}`` are observed. The coordinates are chosen by
+    ``distribution`` (dim category) is p, over the outcomes of a device whose probabilities are not known exactly, which are
+    then variables by their names; ``reports`` or ``reports_{channel}`` are observed. The coordinates are chosen by
     measurement: see ``Dirichlet.pymc``.
 
     Parameters
@@ -124,6 +133,7 @@ def build_model(collection, prior=DEFAULT, *, likelihood="full"):
     pymc.Model
     """
     checks.choice(likelihood, "likelihood", LIKELIHOODS)
+    collection = with_outcomes(collection)
     expansion = expand(collection, prior) if likelihood == "surrogate" else None
     return tensor.build(collection, prior_for(rule(prior, collection, "auto").prior, collection), expansion)
 

@@ -41,7 +41,6 @@ LAYERS = [
     {"pages", "plots", "pymc"},
     {
         "association",
-        "crosschecking",
         "planning",
         "private_groups",
         "regression",
@@ -119,11 +118,13 @@ HOMES = {
     "numba": {"compiling"},
     "pymc": {
         "collections.tensor",
+        "collections.tensor_rates",
         "compiling",
         "private_groups.mixture",
         "methods.nuts",
         "priors.base",
         "priors.tree",
+        "priors.device",
         "priors.dirichlet",
         "priors.extended",
         "priors.floor",
@@ -131,6 +132,7 @@ HOMES = {
     },
     "pytensor": {
         "collections.tensor",
+        "collections.tensor_rates",
         "compiling",
         "private_groups.mixture",
         "methods.nuts",
@@ -144,7 +146,7 @@ HOMES = {
         "priors.product",
     },
     "nutpie": {"inference.nuts", "methods.nuts"},
-    "cvxpy": {"estimators.solvers.convex", "crosschecking.convex"},
+    "cvxpy": {"estimators.solvers.convex", "robust.convex"},
     "arviz_stats": {"inference.importance", "inference.diagnostics"},
     "matplotlib": {"plots", "plots.base"},
     "narwhals": {"sources.frames"},

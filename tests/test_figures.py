@@ -13,10 +13,10 @@ from test_browser import dashboard
 
 import ldpbayes as lb
 from ldpbayes import planning, plots
-from ldpbayes.crosschecking.compared import concluded
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.pages import about, renderers, show, summary
 from ldpbayes.plots import base
+from ldpbayes.robust.crosschecking import concluded
 
 pytestmark = pytest.mark.long
 

@@ -43,6 +43,8 @@ def command(
     A private answer as a predictor of an open outcome: "income ~ age + private(smokes)" with --family normal (numbers),
     bernoulli (0 and 1) or poisson (counts). The private answer has the same covariates, or those of --private.
 
+    Known totals: --set totals.yes=0.3, or with a standard deviation --set totals.yes=0.3,0.02.
+
     Examples:
 
       ldpbayes regress example:nigeria_cells "connected ~ female + married + age_group"
@@ -62,14 +64,16 @@ def command(
 
     if outputs.output is not None and model["method"] == "mle":
         raise ArgumentError("output must be left out with method mle, which has no draws; use --json or --page.")
-    sample = options.assigned(assignments, "weights", "strata", "cluster", "deniers.")
+    sample = options.assigned(assignments, "weights", "strata", "cluster", "deniers.", "totals.")
+    if totals := sample.pop("totals", None):
+        totals = {name: options.levels(value, f"totals.{name}") for name, value in totals.items()}
     deniers = sample.pop("deniers", None)
     if deniers:
         deniers |= {name: options.columns([deniers[name]]) for name in ("of", "channel") if name in deniers}
     columns = {"count": count, **sample, "report": reports.columns}
     data, stated, collection = _read(options.located(file), formula, reports, columns, model)
     outputs.check()
-    stated |= model | {"deniers": deniers}
+    stated |= model | {"deniers": deniers, "totals": totals}
     result = regress(data, formula, **stated, progressbar=outputs.shows_progress)
     seeds = model["random_seed"], result.attrs.get("random_seed")
     outputs.show(outputs.page_of(result, *seeds, collection=collection), result=result)

@@ -70,7 +70,7 @@ def command(
         pilot_by=options.columns(pilot_by),
         **channels,
         progressbar=outputs.shows_progress,
-        missing=options.assigned(assignments, "missing+").get("missing"),
+        **options.assigned(assignments, "missing+", "by_user"),
         **reading,
     )
     try:

@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike
 
 from ldpbayes import checks
 from ldpbayes.collections.collection import Collection
-from ldpbayes.collections.data import SHARED_CLUSTERS, WEIGHTED_CELLS, AbstractData
+from ldpbayes.collections.data import AbstractData
 from ldpbayes.collections.derived import check_text
 from ldpbayes.collections.summarized import Summarized
+from ldpbayes.collections.survey import stated_of_cells
 from ldpbayes.collections.tally import Tally, excess_of
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.likelihoods import Summary
@@ -231,11 +232,7 @@ class Cells(Mapping, AbstractData):
 
     @cached_property
     def stated(self) -> dict[str, str]:
-        """Return attrs of every result of these cells: that they are weighted, and that they have clusters in common."""
-        surveys = [data.survey for data in self.collections() if data.survey is not None]
-        clusters = [survey.sampled_clusters() for survey in surveys]
-        shared = sum(map(len, clusters)) > len(set().union(*clusters))
-        return ({"pseudo": WEIGHTED_CELLS} if surveys else {}) | ({"clusters": SHARED_CLUSTERS} if shared else {})
+        return stated_of_cells([data.survey for data in self.collections() if data.survey is not None])
 
     def observed(self) -> dict:
         """Return what every cell observed as variables of a Dataset; names start with ``cell_{position}_``."""
@@ -263,6 +260,11 @@ class Cells(Mapping, AbstractData):
         """Of the last categories, whose deniers they are; None for those who ignore the device, the same in every cell."""
         owners = {data.owners for data in self.collections()}
         return owners.pop() if len(owners) == 1 else ()
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the categories stand in their order, in every cell."""
+        return all(data.ordered for data in self.collections())
 
     @property
     def apart_by_design(self) -> bool:

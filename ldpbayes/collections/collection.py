@@ -325,6 +325,18 @@ class Collection(AbstractData):
         """
         return self
 
+    @property
+    def stated(self) -> dict[str, Any]:
+        return {} if self.survey is None else self.survey.stated()
+
+    def undecided(self) -> str:
+        if not self.n_laws or self.noncompliance().identified:
+            return ""
+        return (
+            "no number of reports identifies the share γ of respondents who ignore the device, so that γ, and P with it, "
+            "follows the prior within what the reports allow"
+        )
+
     def noncompliance(self, gamma: float | None = None) -> Any:
         """Return whether the reports identify the share γ who ignore the device, or the shares δ who deny, and how well.
 

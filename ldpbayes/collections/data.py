@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ldpbayes.collections.noncompliance import with_deniers, with_noncompliers
 from ldpbayes.errors import ArgumentError, CompositeWarning, RankDeficientWarning, warn
+from ldpbayes.protocols.uncertain import Uncertain
 
 if TYPE_CHECKING:
     from ldpbayes.collections.collection import Collection
@@ -20,14 +21,6 @@ LONGEST = 60
 LEFT_OUT = "left out"
 #: What a result of summaries says of the draws of F: mean and sd are known, draws are not.
 MOMENTS_ONLY = "moments only"
-#: What weights leave out, and what is said of cells some of which have them; the numbers of each are facts about it.
-NO_USERS = "The respondents' own frequencies F and the evidence have no meaning under weights and are left out."
-WEIGHTED_CELLS = f"Pseudo-posterior: every cell has weights that add up to about n / deff. {NO_USERS}"
-#: What is said of cells that respondents of one cluster are in, and of every sum and difference of such cells.
-SHARED_CLUSTERS = (
-    "Cells have clusters in common, so that their errors go together: the interval of each cell is right, those of sums and "
-    "differences take them as independent. regress by the grouping columns, with the same cluster, has the error of both."
-)
 
 
 class AbstractData(ABC):
@@ -61,6 +54,23 @@ class AbstractData(ABC):
     def weighted(self) -> bool:
         """Whether sampling weights temper the likelihood, so that its evidence and F have no meaning."""
         return any(data.survey is not None for data in self.collections())
+
+    @property
+    def obstacle(self) -> str:
+        """Why evidence does not compare priors, nor has F a meaning of its own, in words; empty of plain likelihoods.
+
+        That is so where something wraps the likelihood: weights, or respondents who may deny or ignore the device.
+        """
+        return self.doubt or ("the reports are weighted" if self.weighted else "")
+
+    @property
+    def stated(self) -> Mapping[str, Any]:
+        """What every result of these data says of what wraps their likelihood, by name; empty of plain ones."""
+        return {}
+
+    def undecided(self) -> str:
+        """Return what no number of these reports decides, but the prior, in words; empty where there is nothing."""
+        return ""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -254,6 +264,8 @@ def value_in_words(value: Any) -> str:
     """Return a parameter of a protocol in words: of long lists only how many entries they have."""
     if isinstance(value, float):
         return f"{value:.4g}"
+    if isinstance(value, Mapping) and set(value) == {"concentrations"}:
+        return Uncertain(**value).describe()
     if isinstance(value, list | tuple):
         text = f"[{', '.join(map(value_in_words, value))}]"
         return text if len(text) <= LONGEST else f"{len(value):,} values"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +14,44 @@ from ldpbayes.protocols.outcomes import Outcomes
 
 if TYPE_CHECKING:
     from ldpbayes.collections.collection import Collection
-    from ldpbayes.protocols.uncertain import DeviceLaw
 
 
-def devices_of(data: Any) -> tuple:
-    """Return the different protocols of data whose probabilities have laws; equal protocols are one device."""
-    tallies = (tally for held in data.channels().values() for _, tally in held)
-    protocols = (tally.protocol for tally in tallies)
-    return tuple(dict.fromkeys(p for p in protocols if not p.owners and p.device_law() is not None))
+def over_outcomes(protocols: Mapping[str, Any], categories: Sequence[str]) -> tuple[dict, tuple[str, ...]]:
+    """Return (protocols over the outcomes of the uncertain devices among them, labels of the outcomes).
+
+    As they are where every device is known. Equal protocols are one device.
+
+    Parameters
+    ----------
+    protocols : mapping of str to AbstractProtocol
+        By the name of a channel.
+    categories : sequence of str
+
+    Raises
+    ------
+    ArgumentError, InfeasibleError
+        Where the devices have too many outcomes together, or some respondents may deny or ignore the device.
+    """
+    devices = {p: name for name, p in reversed(protocols.items()) if not p.owners and p.device_law() is not None}
+    if not devices:
+        return dict(protocols), tuple(categories)
+    if any(protocol.owners for protocol in protocols.values()):
+        raise InfeasibleError(
+            "Respondents who deny or ignore the device and a device with uncertain probabilities cannot be fitted together: "
+            "state the device as known, by known(), and compare."
+        )
+    first, *others = (device.device_law() for device in devices)
+    law, places = first.beside(others, MAX_OUTCOMES)
+    law = law.named([names for device, name in devices.items() for names in _names(device, categories, name, len(devices))])
+    kernels = {device: device.device_law().kernel[:, at] for device, at in zip(devices, places, strict=True)}
+    labels, seen = list(categories), list(range(len(categories)))
+    for x in law.owners:
+        labels.append(f"{categories[x]}, outcome {seen.count(x) + 1}")
+        seen.append(x)
+    if clash := next((label for label in labels[len(categories) :] if label in categories), None):
+        raise ArgumentError(f"categories must leave the name {clash!r} to an outcome of the device; rename that one.")
+    wrapped = {protocol: Outcomes(protocol, law, kernels.get(protocol)) for protocol in protocols.values()}
+    return {name: wrapped[protocol] for name, protocol in protocols.items()}, tuple(labels)
 
 
 def with_outcomes(data: Any) -> Any:
@@ -34,36 +64,22 @@ def with_outcomes(data: Any) -> Any:
     Raises
     ------
     ArgumentError, InfeasibleError
-        Where the devices have too many outcomes together, or some respondents may deny or ignore the device.
+        As over_outcomes.
     """
-    devices = devices_of(data)
-    if not devices:
+    found: dict[str, Any] = {}
+    for name, held in data.channels().items():
+        for protocol in dict.fromkeys(tally.protocol for _, tally in held):
+            found[name if name not in found else f"{name} {len(found)}"] = protocol
+    named, labels = over_outcomes(found, data.categories)
+    if len(labels) == data.n_categories:
         return data
-    if data.n_laws:
-        raise InfeasibleError(
-            "Respondents who deny or ignore the device and a device with uncertain probabilities cannot be fitted together: "
-            "state the device as known, by known(), and compare."
-        )
-    first, *others = (protocol.device_law() for protocol in devices)
-    law, places = first.beside(others, MAX_OUTCOMES)
-    kernels = {protocol: protocol.device_law().kernel[:, at] for protocol, at in zip(devices, places, strict=True)}
-    named = law.named(_names(data, devices))
-    return data._mapped(lambda collection: _over_outcomes(collection, named, kernels))
+    wrapped = {protocol.inner: protocol for protocol in named.values()}
 
+    def extend(collection: Collection) -> Collection:
+        tallies = [Tally.trusted(wrapped[t.protocol], t.reports, t.counts, t.name) for t in collection.tallies]
+        return extended(collection, labels[data.n_categories :], tallies)
 
-def _over_outcomes(collection: Collection, law: DeviceLaw, kernels: dict) -> Collection:
-    """Return a collection over the outcomes of a law."""
-    tallies = [
-        Tally.trusted(Outcomes(t.protocol, law, kernels.get(t.protocol)), t.reports, t.counts, t.name)
-        for t in collection.tallies
-    ]
-    labels, seen = [], list(range(collection.n_categories))
-    for x in law.owners:
-        labels.append(f"{collection.categories[x]}, outcome {seen.count(x) + 1}")
-        seen.append(x)
-    if clash := next((name for name in labels if name in collection.categories), None):
-        raise ArgumentError(f"categories must leave the name {clash!r} to an outcome of the device; rename that one.")
-    return extended(collection, tuple(labels), tallies)
+    return data._mapped(extend)
 
 
 def without_outcomes(collection: Collection) -> Collection:
@@ -78,13 +94,10 @@ def without_outcomes(collection: Collection) -> Collection:
     return replace(collection, categories=answers, tallies=tallies, derived=tuple(derived))
 
 
-def _names(data: Any, devices: Sequence) -> list[tuple[str, ...]]:
-    """Return for each unknown of the devices the names of its shares, empty for those that follow from the others."""
-    channel_of = {t.protocol: name for name, held in reversed(data.channels().items()) for _, t in held}
-    out: list[tuple[str, ...]] = []
-    for protocol in devices:
-        suffix = f", {channel_of[protocol]}" if len(devices) > 1 else ""
-        for shares, _ in protocol.device_law().unknowns:
-            texts = [s if isinstance(s, str) else f"{protocol.answers[s[0]]} given {data.categories[s[1]]}" for s in shares]
-            out.append(tuple(f"{text}{suffix}".replace("/", "∕") if text else "" for text in texts))
+def _names(device: Any, categories: Sequence[str], channel: str, devices: int) -> list[tuple[str, ...]]:
+    """Return for each unknown of a device the names of its shares, empty for those that follow from the others."""
+    out, suffix = [], f", {channel}" if devices > 1 else ""
+    for shares, _ in device.device_law().unknowns:
+        texts = [s if isinstance(s, str) else f"{device.answers[s[0]]} given {categories[s[1]]}" for s in shares]
+        out.append(tuple(f"{text}{suffix}".replace("/", "∕") if text else "" for text in texts))
     return out

@@ -78,8 +78,8 @@ def observe(name: str, p: Any, data: Any, dims: tuple | None = None, expansion: 
         On sampling weights, and where the likelihood rows have more than MAX_ENTRIES entries.
     """
     many = isinstance(data, Cells)
-    _check_shape(p, data, many)
-    lead, last = _named_dims(name, data, dims) if many else ((), dims and dims[-1])
+    check_shape(p, data, many)
+    lead, last = named_dims(name, data, dims) if many else ((), dims and dims[-1])
     cells = list(data.collections())
     if any(cell.weighted for cell in cells):
         raise InfeasibleError("NUTS and observe take no sampling weights, strata or clusters; other methods of fit do.")
@@ -142,7 +142,7 @@ def _add_counts(name, p, tallies, categories, dims):
         if tally.protocol not in listed:
             every = tally.protocol.all_reports()
             listed[tally.protocol] = every, tally.protocol.rows(every, np.ones(len(every)))
-    counts = np.stack([_counted(listed[tally.protocol][0], tally) for tally in tallies])
+    counts = np.stack([counted(listed[tally.protocol][0], tally) for tally in tallies])
     possible = np.stack([rows.matvec(np.ones(len(categories))) > 0 for _, rows in listed.values()])
     # A report that no value can send has probability 0 and, unseen, nothing to say; its gradient would be 0/0.
     kept = possible.any(axis=0) | (counts > 0).any(axis=0)
@@ -156,7 +156,7 @@ def _add_counts(name, p, tallies, categories, dims):
     probabilities = _probabilities(name, p, rows, which)
     lead = dims[0]
     counts = (counts if lead else counts[0])[..., kept]
-    observed = _observed(f"{name}_counts", counts.astype(np.uint64), dims=(*lead, report))
+    observed = observed_data(f"{name}_counts", counts.astype(np.uint64), dims=(*lead, report))
     users = observed.sum(axis=-1).astype("int64")
     return pm.Multinomial(name, n=users, p=probabilities, observed=observed, dims=(*lead, report))
 
@@ -175,7 +175,7 @@ class _Observed(TensorSharedVariable):
         super().set_value(new_value, borrow)
 
 
-def _observed(name, values, dims=None):
+def observed_data(name, values, dims=None):
     """Return an array as observed data of the model on the context stack, with its type kept."""
     model = pm.modelcontext(None)
     kind = pt.TensorType(values.dtype, shape=(None,) * values.ndim)
@@ -184,7 +184,7 @@ def _observed(name, values, dims=None):
     return shared
 
 
-def _counted(every, tally):
+def counted(every, tally):
     """Return the counts of a tally over all possible reports, in the order of ``every``."""
     counts = np.zeros(len(every), dtype=np.int64)
     counts[places(every, tally.reports)] = tally.counts
@@ -262,7 +262,7 @@ def _add_support_counts(name, p, shared, each, counts, categories, dims, protoco
         random=_fresh(protocols, matrix),
         signature=signature,
         dtype="float64",
-        observed=_observed(f"{name}_counts", np.nan_to_num(_of_cells(counts, lead))),
+        observed=observed_data(f"{name}_counts", np.nan_to_num(_of_cells(counts, lead))),
         dims=(*lead, support),
         class_name="PrivatizedReports",
     )
@@ -276,18 +276,18 @@ def _of_cells(values, lead):
 def _cells_logp(value, p, rows, weights, place, log_constants, users):
     """Return the log-likelihood of each cell's whole reports."""
     terms = weights * pt.log((rows * p[place]).sum(axis=-1))
-    return _of_shares(pt.inc_subtensor(log_constants[place], terms), p)
+    return of_shares(pt.inc_subtensor(log_constants[place], terms), p)
 
 
 def _logp(value, p, rows, weights, log_constant, users):
-    return _of_shares(log_constant + pt.dot(weights, pt.log(pt.dot(rows, p))), p)
+    return of_shares(log_constant + pt.dot(weights, pt.log(pt.dot(rows, p))), p)
 
 
 def _quadratic_logp(value, p, linear, curvature, constant, users):
-    return _of_shares(constant + (linear * p - 0.5 * curvature * p**2).sum(axis=-1), p)
+    return of_shares(constant + (linear * p - 0.5 * curvature * p**2).sum(axis=-1), p)
 
 
-def _of_shares(logp, p):
+def of_shares(logp, p):
     """Return a log-probability that is -inf where p is no distribution, as that of pm.Multinomial is."""
     return check_parameters(logp, p >= -ROUNDING, pt.isclose(p.sum(axis=-1), 1.0), msg="p >= 0, sum(p) = 1")
 
@@ -314,7 +314,7 @@ def _fresh(protocols, matrix):
     return random
 
 
-def _check_shape(p, data, many):
+def check_shape(p, data, many):
     """Refuse p of another shape than the data ask for."""
     wanted = (len(data), data.n_categories) if many else (data.n_categories,)
     if p.type.ndim == len(wanted) and all(n in (None, size) for n, size in zip(p.type.shape, wanted, strict=True)):
@@ -330,7 +330,7 @@ def _check_shape(p, data, many):
     raise ArgumentError(f"p must {rule}, got shape {p.type.shape}{hint}.")
 
 
-def _named_dims(name, cells, dims):
+def named_dims(name, cells, dims):
     """Return ((dim of the cells,), dim of the categories), with coords in the model; None: one for each variable."""
     model = pm.modelcontext(None)
     if dims is not None:

@@ -10,11 +10,13 @@ from ldpbayes import checks
 from ldpbayes.arrays import FloatArray
 from ldpbayes.collections import Cells, Collection, Tally, as_data
 from ldpbayes.collections.data import mechanisms
+from ldpbayes.collections.devices import with_outcomes
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.estimators.solvers.base import certificate
 from ldpbayes.fitness.base import Check, Fitness
 from ldpbayes.fitness.cells import CellsFitness
 from ldpbayes.fitness.copies import copies_checks
+from ldpbayes.fitness.devices import fit_of_devices
 from ldpbayes.fitness.goodness import REPLICATIONS, goodness_of_fit, listed
 from ldpbayes.fitness.nested import compliance_test, equality_test
 from ldpbayes.fitness.structural import structural_checks, support_checks
@@ -64,8 +66,9 @@ def check(
 
     Two kinds of tests: the counts of all possible reports against those expected at the maximum-likelihood estimate, where
     the reports can be listed and the design is not saturated; properties of a report whose law does not depend on P
-    (support sizes, seeds, cohorts); and the report that came in most often for its probability. There is one verdict from
-    all tests, adjusted for their number. Where the collection says how respondents may deny or ignore the device, the model
+    (support sizes, seeds, cohorts); and the report that came in most often for its probability. The trials of a device that
+    is not known exactly are counts beside those of the reports. There is one verdict from all tests, adjusted for their
+    number. Where the collection says how respondents may deny or ignore the device, the model
     that is tested has them; whether there are any (``compliance_test``) is said beside the verdict.
 
     Parameters
@@ -100,7 +103,7 @@ def check(
     >>> check(honest).flagged
     True
     """
-    data, size = as_data(collection), checks.probability(size, "size")
+    data, size = with_outcomes(as_data(collection)), checks.probability(size, "size")
     replications = checks.integer(replications, "replications", minimum=19, maximum=10**6)
     tested: Fitness | CellsFitness
     if data.by:
@@ -126,7 +129,10 @@ def _check_one(
     if collection.weighted:
         notes.append("Reports with sampling weights are not compared with the design by their counts.")
     elif tallies:
-        counted = goodness_of_fit(collection, tallies, rng, replications, estimate)
+        if collection.device_law is not None:
+            counted: Any = fit_of_devices(collection, tallies)
+        else:
+            counted = goodness_of_fit(collection, tallies, rng, replications, estimate)
         if isinstance(counted, str):
             notes.append(counted)
             compared = False

@@ -244,9 +244,9 @@ def likelihoods(stacked, slope, value, *known):
 
 @compiled(nogil=True)
 def _exponential(z):
-    """Return −log Φ(−z)."""
+    """Return −log Φ(−z), above 0: steps are divided by their sum."""
     if z < 0:
-        return -math.log1p(-0.5 * math.erfc(-z / math.sqrt(2.0)))
+        return -math.log1p(-0.5 * math.erfc(min(-z, 37.0) / math.sqrt(2.0)))
     return -math.log(0.5 * math.erfc(min(z, 37.0) / math.sqrt(2.0)))
 
 

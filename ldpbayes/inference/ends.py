@@ -16,18 +16,21 @@ LEVELS = ndtr(np.array([-5.6, -5.0, -4.4, -3.8, -3.2, -2.6, -2.0, -1.4, -0.7, 0.
 
 @dataclass(frozen=True)
 class Accuracy:
-    """By how many posterior sds interval ends without draws are off.
+    """By how much what no draws decide is off: guards, measured between engines that share no code.
 
     Attributes
     ----------
-    solved : float
-        Ends that solve an integral, at most; measured between engines that share no code.
-    rough : float
-        Ends by moments of second order in the saddle point; measured against integrals.
+    solved, rough : float
+        Interval ends that solve an integral, and those by moments of second order in the saddle point, in posterior sds.
+    integral, expanded : float
+        Log-evidences by the saddle point, in nats: the part of the integrals of factors, at large concentrations, and all of
+        it where factors are expansions, most where categories are few.
     """
 
     solved: float = 1e-4
     rough: float = 0.02
+    integral: float = 5e-5
+    expanded: float = 0.01
 
 
 ACCURACY = Accuracy()

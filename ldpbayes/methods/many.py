@@ -49,15 +49,16 @@ def in_one_call(cells) -> bool:
     return all(form is not None and (form.slope >= 0).all() for form in forms)
 
 
-def refuse_long(collection):
+def refuse_long(data):
     """Raise an InfeasibleError, before any work is done, where reports that are all distinct would take too long.
 
     Parameters
     ----------
-    collection : Collection or Summarized
+    data : Collection, Summarized or Cells
     """
     # Reports of one number (GRR, Hadamard) are counted or transformed; those of several become a row of bits each.
-    entries = sum(float(len(t.reports)) * collection.n_categories for t in collection.tallies if t.reports.ndim > 1)
+    tallies = (tally for cell in data.collections() for tally in cell.tallies)
+    entries = sum(float(len(t.reports)) * data.n_categories for t in tallies if t.reports.ndim > 1)
     seconds, size = Cost().entry * entries, entries / 8e9
     if size > LARGEST:
         raise InfeasibleError(

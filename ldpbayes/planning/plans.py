@@ -328,6 +328,11 @@ class _Question:
     def unit(self, protocol):
         """Return (error at one report, how it was computed); errors scale as 1/n (l2) or 1/√n."""
         checks.instance(protocol, "protocol", AbstractProtocol, "a protocol of ldpbayes")
+        if protocol.device_law() is not None:
+            raise InfeasibleError(
+                "No number of reports makes up for a device whose probabilities are not known exactly: planning.validation "
+                "says what more reports and more trials are worth."
+            )
         a, norm = protocol.n_categories, self.kind if self.kind in ("l2", "l1") else "max"
         assumed = self.assumed(a)
         if isinstance(assumed, Dirichlet):

@@ -6,6 +6,7 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.answers.base import keys_of
+from ldpbayes.collections.devices import with_outcomes
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.plots.base import LABEL, WIDTH, Canvas, checked, lines, plain, wrapped
 from ldpbayes.result.compliers import extended_draws
@@ -43,7 +44,7 @@ def plot_predictive(
     InfeasibleError
         Where the reports of no channel can be counted.
     """
-    rng = checks.generator(random_seed, "random_seed")
+    rng, collection = checks.generator(random_seed, "random_seed"), with_outcomes(collection)
     chosen = _some(extended_draws(result, collection), draws, rng)
     title = "Reports that came in, and those that the posterior predicts"
     return _drawn(collection, chosen, rng, title, "predicted", most, ax, style)
@@ -183,7 +184,7 @@ def plot_predictive_cells(
     rng = checks.generator(random_seed, "random_seed")
     if "cell" not in result["posterior"].dims:
         raise ArgumentError("result must be a result with cells; this one is of a single collection.")
-    rows = []
+    rows, cells = [], with_outcomes(cells)
     for c, (label, cell) in enumerate(zip(cells.labels, cells.collections(), strict=True)):
         counted = cell.keeps_reports and any(t.protocol.report_law() is not None for t in cell.tallies)
         rows += [(c, label, cell)] if counted else []

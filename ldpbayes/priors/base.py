@@ -461,7 +461,7 @@ class ExponentialLaw(NormalLaw):
 
     def of(self, z, xp=np):
         if xp is np:
-            return -log_ndtr(-z)
+            return -log_ndtr(-np.maximum(z, -37.0))  # above 0: steps are divided by their sum
         from pymc.distributions.dist_math import normal_lccdf
 
         return -normal_lccdf(0.0, 1.0, z)

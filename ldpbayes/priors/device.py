@@ -6,10 +6,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import betaln, log_expit
 
 from ldpbayes.collections.devices import without_outcomes
 from ldpbayes.inference.bending import ScaledEffects
-from ldpbayes.priors.base import AbstractPrior
+from ldpbayes.priors.base import AbstractPrior, Law, state
 from ldpbayes.priors.dirichlet import Dirichlet
 from ldpbayes.priors.parts import AbstractParts
 from ldpbayes.protocols.uncertain import DeviceLaw
@@ -31,6 +32,46 @@ class Informed(Dirichlet):
 
     def unknowns(self, size: int, rng: np.random.Generator) -> np.ndarray:
         return super().unknowns(size, rng) - self._centre
+
+
+@dataclass(frozen=True, eq=False)
+class LogitBetaLaw(Law):
+    """z is the logit of a share ~ Beta less that of its mean, for several shares side by side.
+
+    Parameters
+    ----------
+    sticks : (k, 2) array
+        The parameters of each Beta law.
+    """
+
+    sticks: np.ndarray
+
+    def _shares(self, z: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return (logs of the shares, of the rest, both parameters)."""
+        logit, (b, c) = self.of(z), self.sticks.T
+        return log_expit(logit), log_expit(-logit), b, c
+
+    def log_density(self, z):
+        share, rest, b, c = self._shares(z)
+        return b * share + c * rest - betaln(b, c)
+
+    def score(self, z):
+        share, rest, b, c = self._shares(z)
+        return b * np.exp(rest) - c * np.exp(share)
+
+    def draw(self, shape, rng):
+        share = rng.beta(*self.sticks.T, shape)
+        return np.log(share) - np.log1p(-share) - np.log(self.sticks[:, 0] / self.sticks[:, 1])
+
+    def of(self, z, xp=np):
+        return z + np.log(self.sticks[:, 0] / self.sticks[:, 1])
+
+    def pymc(self, name, shape):
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        share = pm.Beta(name, *self.sticks.T, shape=shape)
+        return pt.log(share) - pt.log1p(-share)
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,6 +280,10 @@ class WithDevice(AbstractParts):
         import pytensor.tensor as pt
 
         parts = [prior.pymc(f"{name}_device_{k}") for k, prior in enumerate(self._devices, 1)]
+        for (names, _), theta in zip(self.law.unknowns, parts, strict=True):
+            for u, one in enumerate(names):
+                if one:
+                    state(one, theta[u])
         return self.joined([self.answers.pymc(name), *parts], pt)
 
     # ---- what readers see ------------------------------------------------------------------------------------------------

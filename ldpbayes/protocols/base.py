@@ -124,6 +124,30 @@ class Binomials:
     n: int | np.ndarray
 
 
+class Rated(NamedTuple):
+    """Reports as functions of two rates, c off^ones (1 − off)^(bits − ones) o^hits ((1 − on)/(1 − off))^(sizes − hits).
+
+    o = on/off.
+
+    Attributes
+    ----------
+    hits, sizes : (m, a) int arrays
+        How many of the bits that a category sets are ones of the report, and how many it sets.
+    ones : (m,) int array
+        Ones of each report.
+    bits : int
+        Bits of a report.
+    log_constant : float
+        log c of one report.
+    """
+
+    hits: np.ndarray
+    sizes: np.ndarray
+    ones: np.ndarray
+    bits: int
+    log_constant: float = 0.0
+
+
 @dataclasses.dataclass(frozen=True)
 class Supports:
     """Reports whose likelihood rows are c (1 + β[x ∈ S]), for passes over many of them without a row each.
@@ -449,6 +473,18 @@ class AbstractProtocol(abc.ABC):
     def pair_rates(self) -> PairRates | None:
         """Return the chances that a report supports two categories, where all pairs have the same; else None."""
         return None
+
+    def rated(self, reports: np.ndarray) -> "Rated | None":
+        """Return reports as functions of two rates; None where the protocol is not described by them.
+
+        The rates are P(a bit is one | the value sets it) and P(a bit is one | it does not), or of hashed values the chances
+        of the value's own bucket and of any other one.
+        """
+        return None
+
+    def at_rates(self, on: float, off: float) -> "AbstractProtocol":
+        """Return this protocol with other rates; see ``rated``."""
+        raise InfeasibleError(f"{self.design} is not described by two rates.")
 
     @property
     def owners(self) -> tuple[int | None, ...]:

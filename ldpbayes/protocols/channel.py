@@ -311,8 +311,12 @@ class Channel(AbstractMatrix):
     def parameters(self):
         if self.design != "channel":
             return dict(self.settings) | {name: law.setting() for name, law in laws_in(self.settings).items()}
-        validated = {} if self.counts is None else {"validated": self.counts.tolist()}
-        return {"matrix": self.matrix.tolist(), "answers": list(self.answers)} | validated
+        answers = {"answers": list(self.answers)}
+        if self.counts is None:
+            return {"matrix": self.matrix.tolist()} | answers
+        whole = self.counts if (self.counts % 1).any() else self.counts.astype(np.int64)
+        impossible = {} if self.matrix.all() else {"matrix": self.matrix.tolist()}
+        return impossible | {"validated": whole.tolist()} | answers
 
     @classmethod
     def from_parameters(cls, categories, parameters):

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ import numpy as np
 from ldpbayes import checks, hashing
 from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols import bits
-from ldpbayes.protocols.base import Ancillary, Supports, independent_sizes
+from ldpbayes.protocols.base import Ancillary, Rated, Supports, independent_sizes
 from ldpbayes.protocols.cohort_rr import MAX_MEETINGS, AbstractCohorts, AbstractMapped
 from ldpbayes.protocols.crafting import PairCrafting
 
@@ -35,6 +35,15 @@ class AbstractHashing(AbstractMapped):
     def rows(self, reports, counts):
         support = hashing.supports(self.family, *reports.T, self.n_categories, self.buckets)
         return SupportRows(support, self.beta, counts, self.n_categories, self.supports().per_report)
+
+    def rated(self, reports):
+        hits = np.unpackbits(
+            hashing.supports(self.family, *reports.T, self.n_categories, self.buckets), axis=1, count=self.n_categories
+        )
+        return Rated(hits, hits, np.ones(len(reports)), 1)
+
+    def at_rates(self, on, off):
+        return replace(self, epsilon=math.log(on / off))
 
     def mapped(self, seeds, values):
         return hashing.buckets(self.family, seeds, values, self.buckets)

@@ -14,6 +14,9 @@ MAX_LENGTH, MAX_TERMS, MAX_ORDER = 20_000, 2_000, 6
 MAX_DEPTH, MAX_HEIGHT = 40, 200
 #: Largest degree of polynomials and splines, and most columns of a spline.
 MAX_DEGREE, MAX_BASIS = 20, 200
+#: Most pieces of s(x), where there are four values to a piece: the rule of Ruppert 2002, JCGS 11; a penalised curve needs no
+#: choice of knots.
+MOST_PIECES = 35
 #: Numbers (draws × rows × categories) that one answer computes; beyond, only some of the draws are taken.
 MAX_NUMBERS = 4 * 10**8
 #: Numbers that are held at once.

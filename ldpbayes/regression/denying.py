@@ -1,24 +1,82 @@
 """Regression where some deny: P by covariates, and beside it the share δ who deny, one number or by a formula of its own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import expit, log_ndtr
+from scipy.special import expit, log_ndtr, ndtr
 
-from ldpbayes.collections import Cells
 from ldpbayes.collections.noncompliance import deniers_stated
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.priors.base import Law, NormalLaw
 from ldpbayes.priors.regression import SCALE
+from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.protocols.channel import YES_NO
 from ldpbayes.regression.beside import Beside, checked_intercept
 from ldpbayes.regression.formula import Formula
-from ldpbayes.regression.reports import RowReports
+from ldpbayes.regression.reports import RowReports, cells_of
 
 
-def asked(deniers: Any, data: Any, answer: str) -> tuple[Any, Formula | None, dict | None]:
+@dataclass(frozen=True)
+class Honesty:
+    """A design whose categories join a trait of two answers and whether respondents are honest.
+
+    Attributes
+    ----------
+    columns : tuple of int
+        The category of the design that each kind of people is: of each answer, and then of those who deny it.
+    denied : tuple of int
+        The answers that are denied, in one share where there are two.
+    names : tuple of str
+        Names of the categories of the design, of the labels of the answers.
+    traits : tuple of str
+        The answers.
+    """
+
+    columns: tuple[int, ...]
+    denied: tuple[int, ...]
+    names: tuple[str, ...]
+    traits: tuple[str, ...] = YES_NO
+
+    @classmethod
+    def of(cls, protocol: Any, data: Any, labels: Sequence[str] | None) -> "Honesty | None":
+        """Return the design that all channels are of, or None.
+
+        Parameters
+        ----------
+        protocol : protocol or mapping of protocols, optional
+        data : Cells or table
+        labels : sequence of str, optional
+            Of the answers.
+        """
+        cells = cells_of(data)
+        channels: Iterable[Any] = protocol.values() if isinstance(protocol, Mapping) else (protocol,)
+        if cells is not None:
+            channels = [tally.protocol for cell in cells.collections() for tally in cell.tallies]
+        designs = {channel.design for channel in channels if isinstance(channel, AbstractProtocol)}
+        honesty = HONESTY.get(designs.pop()) if len(designs) == 1 else None
+        return honesty if honesty is None or labels is None or len(labels) != 2 else replace(honesty, traits=tuple(labels))
+
+    @property
+    def categories(self) -> list[str]:
+        """Labels of the categories of the design."""
+        return [name.format(*self.traits) for name in self.names]
+
+    def apart(self, reports: RowReports) -> RowReports:
+        """Return reports with the likelihood of each kind of people in its column."""
+        return replace(reports, table=reports.table[:, list(self.columns)])
+
+
+#: Clark and Desharnais 1998; Moshagen, Musch and Erdfelder 2012. Cheaters may be of either answer.
+HONESTY = {
+    "stochastic_lie_detector": Honesty((2, 0, 1), (1,), ("{1}, honest", "{1}, lying", "{0}")),
+    "cheater_detection": Honesty((1, 0, 2, 2), (0, 1), ("{1}, honest", "{0}, honest", "cheaters")),
+}
+
+
+def asked(deniers: Any, data: Any, answer: str, honesty: Honesty | None = None) -> tuple[Any, Formula | None, dict | None]:
     """Return (data, formula of δ or None where nobody denies, what ``with_deniers`` takes for a table).
 
     Parameters
@@ -27,23 +85,35 @@ def asked(deniers: Any, data: Any, answer: str) -> tuple[Any, Formula | None, di
         As in ``regress``.
     data : Cells or table
     answer : str
+    honesty : Honesty, optional
+        Of a design that says by itself who may deny what.
     """
-    cells = isinstance(data, Cells)
+    if honesty is not None:
+        if isinstance(deniers, Mapping):
+            raise ArgumentError("deniers must be a formula of δ or left out: the design says who may deny what.")
+        return data, _formula("1" if deniers is None else deniers, answer), None
+    cells = cells_of(data)
+    denied = cells is not None and bool(cells.denied)
     if deniers is None:
-        return data, Formula.parse(f"{answer} ~ 1") if cells and data.denied else None, None
+        return data, Formula.parse(f"{answer} ~ 1") if denied else None, None
     if not isinstance(deniers, str | Mapping):
         raise ArgumentError(f"deniers must be a formula of δ, or a mapping with of, say and channel, got {shown(deniers)}.")
     stated = {"formula": deniers} if isinstance(deniers, str) else dict(deniers)
-    terms = stated.pop("formula", "1")
+    formula = _formula(stated.pop("formula", "1"), answer)
+    if stated or not denied:
+        stated = deniers_stated(stated)
+        return (data, formula, stated) if cells is None else (cells.with_deniers(**stated), formula, None)
+    return data, formula, None
+
+
+def _formula(terms, answer):
+    """Return the formula of δ."""
     if not isinstance(terms, str):
         raise ArgumentError(f'the formula of deniers must be a text such as "age", got {shown(terms)}.')
     formula = Formula.parse(f"{answer} ~ {terms.strip().removeprefix('~')}")
     if formula.groups or formula.paths:
         raise ArgumentError("the formula of deniers must have common terms only.")
-    if stated or not (cells and data.denied):
-        stated = deniers_stated(stated)
-        return (data.with_deniers(**stated), formula, None) if cells else (data, formula, stated)
-    return data, formula, None
+    return formula
 
 
 def apart(reports: RowReports, stated: dict | None) -> RowReports:
@@ -88,9 +158,12 @@ class Denied(Beside):
     ----------
     denied : tuple of int
         The categories that are denied.
+    one : bool
+        Whether they have one δ.
     """
 
     denied: tuple[int, ...] = ()
+    one: bool = False
     part: ClassVar[str] = "denial"
     law: ClassVar[Law] = EvenLogit()
 
@@ -99,7 +172,8 @@ class Denied(Beside):
         checked_intercept(self.other_design, "deniers")
 
     def shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        return (len(self.denied),), (len(self.denied),)
+        number = 1 if self.one else len(self.denied)
+        return (number,), (number,)
 
     @property
     def owners(self) -> np.ndarray:
@@ -114,7 +188,8 @@ class Denied(Beside):
     def denial(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return δ of every cell and category that is denied, shape (…, cells, k)."""
         rows, which = self._distinct
-        return expit(values["denial"][..., None, :] + rows @ values["denial_slopes"])[..., which, :]
+        delta = expit(values["denial"][..., None, :] + rows @ values["denial_slopes"])[..., which, :]
+        return np.repeat(delta, len(self.denied), axis=-1) if self.one else delta
 
     def parts(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
         delta = self.denial(values)
@@ -125,6 +200,8 @@ class Denied(Beside):
     def pulled_parts(self, parts: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         places, delta = list(self.denied), parts[:, self.n_categories :]
         along = (slope[:, self.n_categories :] - slope[:, places]) * delta * (1 - delta)
+        if self.one:
+            along = along.sum(axis=1, keepdims=True)
         return along.sum(axis=0), self.other_columns.T @ along
 
     def describe(self) -> str:
@@ -144,6 +221,8 @@ class Denied(Beside):
         slopes = values["denial_slopes"] * unit[:, None]
         first = values["denial"] - (mean[:, None] * slopes).sum(axis=-2)
         coefficients = np.concatenate([first[..., None, :], slopes], axis=-2)
+        if self.one:
+            coefficients = np.repeat(coefficients, len(places), axis=-1)
         own = {"denial": (("denied",), self.in_blocks(z, share, (len(places),)))}
         return super().variables(z) | own | {"denial_coefficients": (("denial_term", "denied"), coefficients)}
 
@@ -153,3 +232,10 @@ class Denied(Beside):
 
     def stated_columns(self) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
         return {"denial_columns": (("pattern_of_columns", "denial_term"), self.other_design)}
+
+    def at_means(self, z: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (δ where its columns are at their means, its standard errors), of unknowns with a covariance."""
+        place = self.spans[self.part]
+        at, errors = z[place], np.sqrt(np.diag(covariance)[place]) * np.exp(self.law.log_density(z[place]))
+        times = len(self.denied) // at.size
+        return np.repeat(ndtr(at), times), np.repeat(errors, times)

@@ -14,8 +14,8 @@ import numpy as np
 
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.regression.constants import MAX_COLUMNS, MAX_ENTRIES, MAX_NUMBER
-from ldpbayes.regression.formula import Apply, Formula, FrameColumn, Literal, Node, Term
-from ldpbayes.regression.functions import FACTOR, LEVELS, TABLE
+from ldpbayes.regression.formula import Apply, Formula, FrameColumn, Literal, Node, Term, of_levels
+from ldpbayes.regression.functions import FACTOR, LEVELS, SMOOTH, TABLE
 from ldpbayes.regression.table import distinct_rows
 
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.IGNORECASE)
@@ -128,12 +128,14 @@ class Group:
         The group of each row.
     value : (n,) array
         The column that varies; ones for an intercept.
-    kind : {"group", "rw", "mo"}
+    kind : {"group", "rw", "mo", "s"}
     places : (levels,) array
-        Of ordered levels: where they lie.
+        Of ordered levels: where they lie; of a smooth the places of its basis functions, one apart.
     new : tuple of str
         Groups that the fit has not seen, whose numbers follow those of ``levels``.
     new_places : array
+    basis : (n, levels) array, optional
+        Of a smooth, whose levels are its basis functions.
     """
 
     name: str
@@ -144,13 +146,53 @@ class Group:
     places: np.ndarray = field(default_factory=lambda: np.zeros(0))
     new: tuple[str, ...] = ()
     new_places: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    basis: np.ndarray | None = None
 
     def matrix(self, rows=slice(None)) -> np.ndarray:
         """Return the columns of some rows as a dense array."""
+        if self.basis is not None:
+            return self.basis[rows] * self.value[rows, None]
         index, value = self.index[rows], self.value[rows]
         found = np.zeros((index.size, len(self.levels)))
         found[np.arange(index.size), index] = value
         return found
+
+    def times(self, effects: np.ndarray, rows=slice(None)) -> np.ndarray:
+        """Return what effects (S, levels, a) add to some rows, (S, rows, a)."""
+        if self.basis is not None:
+            return self.matrix(rows) @ effects
+        return self.value[rows][:, None] * effects[:, self.index[rows]]
+
+    def stored(self) -> dict[str, np.ndarray]:
+        """Return the columns as a result keeps them: those of a smooth, or the level and value of each row."""
+        return {"index": self.index, "value": self.value} if self.basis is None else {"basis": self.matrix()}
+
+
+@dataclass(frozen=True, eq=False)
+class Varying:
+    """What varies between levels: a column of a block of terms, by the levels of some parts.
+
+    Attributes
+    ----------
+    kind : {"group", "rw", "mo", "s"}
+    block : Block
+    by : tuple of Part
+    column : int
+        Of those of the block.
+    """
+
+    kind: str
+    block: "Block"
+    by: tuple[Part, ...]
+    column: int = 0
+
+    @property
+    def name(self) -> str:
+        """As a result names it, such as 1|county or sex[f]:mo(age)."""
+        if self.kind == "group":
+            names = [":".join(part.name for part in parts) for parts in ([part for part, _ in self.block], self.by)]
+            return f"{names[0] or 1}|{names[1]}"
+        return ":".join([*([labels_of(self.block)[self.column]] if self.block else []), self.by[0].name])
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +207,11 @@ class Columns:
 Block = tuple[tuple[Part, bool], ...]
 
 
+def labels_of(block: Block) -> list[str]:
+    """Return the names of the columns of a block."""
+    return [":".join(each) or "Intercept" for each in itertools.product(*(part.labels(full) for part, full in block))]
+
+
 class Design:
     """What a formula makes of a data frame; it gives new data the same columns.
 
@@ -173,7 +220,7 @@ class Design:
     formula : Formula
     frame : pandas.DataFrame
         With the formula's variables, as ``clean`` returns them; a row per row of the table.
-    rows : (n,) int array, optional
+    times : (n,) int array, optional
         How many rows of the table each row stands for.
 
     Attributes
@@ -197,12 +244,12 @@ class Design:
         On factors with one level, and on terms that cannot be computed.
     """
 
-    def __init__(self, formula: Formula, frame: Any, rows: np.ndarray | None = None):
+    def __init__(self, formula: Formula, frame: Any, times: np.ndarray | None = None):
         self.text, self.answer = formula.text, formula.answer
         first, self.pattern = distinct_rows([frame[name].to_numpy() for name in formula.variables], len(frame))
         self.frame = frame.iloc[first].reset_index(drop=True)
-        if rows is not None:
-            self.pattern = np.repeat(self.pattern, rows)
+        if times is not None:
+            self.pattern = np.repeat(self.pattern, times)
         self.rows = np.bincount(self.pattern, minlength=len(first))
         self.variables = {name: _variable(frame[name]) for name in formula.variables}
         for name, variable in self.variables.items():
@@ -212,26 +259,36 @@ class Design:
                 )
         data = arrays(self.frame)
         varying, grouping = zip(*formula.groups, strict=True) if formula.groups else ((), ())
-        parts = {node: self._part(node, data) for node in dict.fromkeys(itertools.chain(*formula.terms, *varying))}
-        by = {node: self._levels(node, data) for node in dict.fromkeys(itertools.chain(*grouping, formula.paths))}
+        every = itertools.chain(*formula.paths)
+        paths = list(dict.fromkeys(node for node in every if isinstance(node, Apply) and of_levels(node)))
+        beside = [tuple(node for node in term if not of_levels(node)) for term in formula.paths]
+        parts = {node: self._part(node, data) for node in dict.fromkeys(itertools.chain(*formula.terms, *varying, *beside))}
+        by = {node: self._levels(node, data) for node in dict.fromkeys([*itertools.chain(*grouping), *paths])}
         self.parts = [*parts.values(), *by.values()]
         self.blocks: list[Block] = _coded(formula.terms, parts)
-        #: Kind, what varies, and the parts between whose levels, of each grouping factor and effect over ordered levels.
-        self.effects: list[tuple[str, Block, tuple[Part, ...]]] = []
+        #: Each grouping factor, and each walk, monotone effect and smooth.
+        self.effects: list[Varying] = []
         for what, group in formula.groups:
             full = ((), group) not in formula.groups
             block = tuple((parts[node], full and parts[node].levels is not None) for node in what)
-            self.effects.append(("group", block, tuple(by[node] for node in group)))
-        self.effects += [(node.name, (), (by[node],)) for node in formula.paths]
-        #: Combinations of levels that the rows have, of each grouping factor; of ordered levels all.
-        self.met = {between: self._met(kind, between, data) for kind, _, between in self.effects}
-        for name in (*self.variables, *(self._effect_name(*effect) for effect in self.effects)):
+            self.effects.append(Varying("group", block, tuple(by[node] for node in group)))
+        numbers: dict[Apply, Part] = {
+            node: Part(str(node), node) for node in paths
+        }  # a product with one is coded as that with a number
+        nodes: dict[Part, Apply] = {part: node for node, part in numbers.items()}
+        for block in _coded(formula.paths, parts | numbers):
+            (path,) = [nodes[part] for part, _ in block if part in nodes]
+            rest = tuple(pair for pair in block if pair[0] not in nodes)
+            self.effects += [Varying(path.name, rest, (by[path],), k) for k in range(len(labels_of(rest)))]
+        #: Combinations of levels that the rows have, of each grouping factor; of ordered levels and smooths all.
+        self.met = {effect.by: self._met(effect.kind, effect.by, data) for effect in self.effects}
+        for name in (*self.variables, *(effect.name for effect in self.effects)):
             if "/" in name or "\0" in name:
                 raise DataError(
                     "has a slash in its name, which no result can store; rename or compute the column", field=name
                 )
         wide = [math.prod(len(part.labels(full)) for part, full in block) for block in self.blocks]
-        wide += [len(self.met[by]) for _, _, by in self.effects]
+        wide += [len(self.met[effect.by]) for effect in self.effects]
         if sum(wide) > MAX_COLUMNS:
             raise DataError(
                 f"the design has {sum(wide):,} columns, more than {MAX_COLUMNS:,}; join levels of factors and groups"
@@ -239,9 +296,9 @@ class Design:
         size = len(self.frame) * (sum(wide) + 1)
         if size > MAX_ENTRIES:
             raise DataError(f"the design has {size:.2g} entries, more than {MAX_ENTRIES:.2g}; bin or leave out columns")
-        self.terms = tuple(itertools.chain(*(self._names(block) for block in self.blocks)))
-        name, times = max(Counter(self.terms).items(), key=lambda item: item[1])
-        if times > 1:
+        self.terms = tuple(itertools.chain(*map(labels_of, self.blocks)))
+        name, often = max(Counter(self.terms).items(), key=lambda item: item[1])
+        if often > 1:
             raise DataError(f"the design has two columns named {shown(name)}; rename a column of the table")
         self.columns = self.new(self.frame)
 
@@ -269,6 +326,8 @@ class Design:
             of, options = node.to[0], dict(node.options)
         fitted = self._fitted(of, data)
         values = self._values(fitted, data)
+        if makes == SMOOTH:
+            return Part(str(node), fitted, values.shape[1])
         ordered = self.variables[of.name].levels if isinstance(of, FrameColumn) else ()
         if makes == LEVELS and not ordered and values.dtype.kind in "OU":
             raise DataError("needs numbers or an ordered Categorical: texts have no order", field=str(node))
@@ -334,19 +393,19 @@ class Design:
         for name, column in zip(self.terms, common.T, strict=True):
             _check(name, column)
         groups = []
-        for kind, block, by in self.effects:
-            name, found = self._effect_name(kind, block, by), self._grouped(kind, by, data)
-            value = self._product(block, data, rows)
-            if value.shape[1] != 1:
+        for effect in self.effects:
+            name, value = effect.name, self._product(effect.block, data, rows)
+            if value.shape[1] != 1 and effect.kind == "group":
                 raise ArgumentError(f"formula must have terms of one column before the bar, got ({name}).")
-            _check(name, value[:, 0])
-            groups.append(replace(found, name=name, value=value[:, 0]))
+            value = value[:, effect.column]
+            _check(name, value)
+            groups.append(replace(self._grouped(effect.kind, effect.by, data), name=name, value=value))
         return Columns(common, tuple(groups))
 
     def _met(self, kind, by, data):
         """Return the combinations of levels of some parts that rows have, (combinations, parts); of ordered levels all."""
         if kind != "group":
-            return np.arange(len(by[0].levels))[:, None]
+            return np.arange(by[0].width if kind == "s" else len(by[0].levels))[:, None]
         return np.unique(np.column_stack([part.codes(data) for part in by]), axis=0)
 
     def _grouped(self, kind, parts, data):
@@ -357,6 +416,11 @@ class Design:
         import pandas as pd
 
         met = self.met[parts]
+        if kind == "s":
+            rows = len(next(iter(data.values())))
+            basis, places = parts[0].columns(data, rows, True), np.arange(float(len(met)))
+            none = np.zeros(rows, dtype=int)
+            return Group("", tuple(map(str, range(len(met)))), none, np.ones(rows), kind, places, basis=basis)
         more: list[list] = [[] for _ in parts]
         numbers = kind != "group" and _dtype(parts[0].levels) is None
         open_ = kind == "group" or (kind == "rw" and numbers)
@@ -380,15 +444,6 @@ class Design:
         parts = [part.columns(data, rows, full) for part, full in block]
         with np.errstate(all="ignore"):
             return reduce(lambda a, b: (a[:, :, None] * b[:, None, :]).reshape(rows, -1), parts, np.ones((rows, 1)))
-
-    def _names(self, block):
-        return [":".join(each) or "Intercept" for each in itertools.product(*(part.labels(full) for part, full in block))]
-
-    def _effect_name(self, kind, block, by):
-        if kind != "group":
-            return by[0].name
-        names = [":".join(part.name for part in parts) for parts in ([part for part, _ in block], by)]
-        return f"{names[0] or 1}|{names[1]}"
 
     def values(self, name: str, values: Any) -> np.ndarray:
         """Return new values of a variable as an array in the type that it had in the fit.
@@ -422,7 +477,7 @@ class Design:
         """(combination that stands for each distinct row of the design, number of that row for each row of the table)."""
         columns = [*self.columns.common.T]
         for group in self.columns.groups:
-            columns += [group.index, group.value]
+            columns += [column for array in group.stored().values() for column in array.T.reshape(-1, len(self.frame))]
         first, cell = distinct_rows(columns, len(self.frame))
         return first, cell[self.pattern]
 

@@ -1,5 +1,6 @@
 """regress: from a formula and a data frame to the posterior of the coefficients, or their maximum-likelihood estimates."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
@@ -7,13 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.collections import Cells
-from ldpbayes.collections.data import NO_USERS, mechanisms
+from ldpbayes.collections.data import mechanisms
+from ldpbayes.collections.devices import with_outcomes
+from ldpbayes.collections.survey import NO_USERS
 from ldpbayes.compiling import OneThread
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError, listed, shown, warn
 from ldpbayes.estimators.linearized import scores_of
 from ldpbayes.inference import effects
 from ldpbayes.inference.handover import hand_over, in_order
+from ldpbayes.inference.newton import find_mode
 from ldpbayes.inference.scaling import Scaled
 from ldpbayes.inference.structure import roots
 from ldpbayes.inference.verdict import ACCEPTED, LIMITS, refused
@@ -25,15 +28,17 @@ from ldpbayes.priors.links import LINKS, logits_of, scale_of
 from ldpbayes.priors.regression import BETWEEN, INTERCEPT, SCALE, Effects, Monotone, Regression, moments_of, walk_root
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.designs import ListExperiment
-from ldpbayes.regression import denying, lists, maximum, predictor_maximum, predictor_target
+from ldpbayes.regression import denying, devices, lists, maximum, predictor_maximum, predictor_target
 from ldpbayes.regression.beside import Beside
+from ldpbayes.regression.constants import ROUNDING
 from ldpbayes.regression.design import MAX_COLUMNS, Design, arrays
 from ldpbayes.regression.formula import Formula
 from ldpbayes.regression.marginal import maximize_marginal
 from ldpbayes.regression.predictor import OutcomeRecords, Predicted
-from ldpbayes.regression.reports import Asked, RowReports, read_reports, reports_of_cells
+from ldpbayes.regression.reports import Asked, RowReports, cells_of, read_reports, reports_of_cells
 from ldpbayes.regression.table import clean, to_pandas
 from ldpbayes.regression.target import WEIGHTING, RegressionTarget
+from ldpbayes.regression.totals import KnownTotals
 from ldpbayes.result.facts import facts_of, state
 from ldpbayes.road.request import Request
 
@@ -78,6 +83,7 @@ class Settings(TypedDict, total=False):
     family: str | None
     private: str | None
     link: str
+    totals: Mapping[str, float | tuple[float, float]] | None
 
 
 Protocols = AbstractProtocol | Mapping[Any, AbstractProtocol] | ListExperiment | None
@@ -132,6 +138,7 @@ def regress(
     family: str | None = None,
     private: str | None = None,
     link: str = "logit",
+    totals: Mapping[str, float | tuple[float, float]] | None = None,
 ) -> "Result | maximum.Maximum":
     """Regress a private answer on covariates: multinomial logit, seen through any protocol.
 
@@ -146,9 +153,10 @@ def regress(
     formula : str
         ``"answer ~ age + C(sex) + (1 | county)"``: the left side names the private answer, the right side its terms, in the
         notation of R; ``(1 | g)`` are effects of groups that are pooled in part, ``(1 | g/h)`` nested ones, ``rw(x)`` is a
-        random walk over ordered levels and ``mo(x)`` a monotone effect. Names are columns of the data. The only functions
-        beside these are abs, binary, bs, C, ceil, center, cos, exp, expm1, floor, I, log, log10, log1p, log2, poly, round,
-        S, scale, sin, sqrt, standardize and T, so that a formula from elsewhere can do no harm.
+        random walk over ordered levels, ``mo(x)`` a monotone effect, ``s(x)`` a penalised curve, and ``sex*mo(x)`` one that
+        differs by sex. Names are columns of the data. The only functions beside these are abs, binary, bs, C, ceil, center,
+        cos, exp, expm1, factor, floor, I, log, log10, log1p, log2, poly, round, S, scale, sin, sqrt, standardize and T, so
+        that a formula from elsewhere can do no harm.
     protocol : AbstractProtocol, mapping of value to AbstractProtocol, or ListExperiment
         How the reports were made; with ``design``, the protocol of each value of that column. Of a list experiment the
         answer is the trait, and the values are 0 or control, 1 or treatment, and direct.
@@ -178,7 +186,8 @@ def regress(
     deniers : str or mapping, optional
         The formula of the share δ who deny, such as "age": logit δ is linear in its terms, "1" is one number. A mapping also
         has ``of``, ``say`` and ``channel``, as ``Collection.with_deniers`` takes them; channels of a table are the values of
-        ``design``. Cells whose respondents may deny have one δ unless a formula is given.
+        ``design``. Cells whose respondents may deny have one δ unless a formula is given. Of the stochastic lie detector
+        and of cheater detection the answer is the trait, and δ the share of its carriers who lie, or of all who cheat.
     family : {"normal", "bernoulli", "poisson"}, optional
         Where the formula is of an open outcome on the private answer, ``"y ~ age + private(answer)"``: the law of y, whose
         mean, log odds or log mean is linear in the terms. Both parts are fitted together.
@@ -188,6 +197,11 @@ def regress(
         Of two categories: what is linear in the terms. The complementary log-log is that of the category which is not the
         reference. Scales of ``prior`` are log odds with every link: of columns where both shares are ½, of the intercept
         at any share.
+
+    totals : mapping of category to share, or to (share, sd), optional
+        Shares of categories among all people of the data, by their weights, that are known from elsewhere: data beside the
+        reports, normal with this sd. Without one a total is exact: its sd is then that of the share by the reports over the
+        root of the number of draws, and stated.
 
     Returns
     -------
@@ -236,29 +250,41 @@ def regress(
         predicted.refuse(stated | {"link": None if link == "logit" else link})
         parsed = predicted.private
     data, left_out = _with_reports(data)
+    data = data if cells_of(data) is None else with_outcomes(data)
     protocol, labels = lists.channels_of(protocol, categories, checks.columns(report, "report"))
-    data, of_denial, where = denying.asked(deniers, data, parsed.answer)
+    honesty = denying.Honesty.of(protocol, data, labels)
+    if honesty is not None:
+        if predicted is not None:
+            raise ArgumentError("protocol must be one whose categories are the answers, where these are a predictor.")
+        labels = labels if protocol is None else honesty.categories
+    data, of_denial, where = denying.asked(deniers, data, parsed.answer, honesty)
     outcome = () if predicted is None else predicted.columns
     columns, reports, beside, rows = _read(parsed, data, protocol, report, missing, stated, labels, of_denial, outcome)
     experiment = lists.traits_of(reports.pooled)
     if experiment is not None and of_denial is not None:
         raise ArgumentError("deniers must be left out of a list; ListExperiment takes them as shares, ceiling and floor.")
     if of_denial is not None:
-        reports = denying.apart(reports, where)
+        reports = denying.apart(reports, where) if honesty is None else honesty.apart(reports)
     reference = checks.column(reference, "reference")
     records, of_answer = None, prior
     if predicted is not None:
         answers = reports.pooled.answers if experiment is None else experiment.traits
         records, of_answer = predicted.of(rows, reports, answers, reference).under(prior, columns.terms)
-    model = Model.of(columns, reports, reference, of_answer, beside, experiment, link)
+    model = Model.of(columns, reports, reference, of_answer, beside, experiment, link, honesty)
+    if totals is not None:
+        if records is not None:
+            raise ArgumentError("totals must be left out where a private answer is a predictor.")
+        model = replace(model, known=KnownTotals.of(totals, model.prior.categories))
     if records is not None:
         model = model.predicting(records)
     if left_out:
         warn(left_out, DiagnosticWarning)
     facts = {"dropped": reports.dropped} if reports.dropped else {}
+    if method == "mle" and reports.pooled.device_law is not None:
+        raise InfeasibleError("Maximum likelihood needs a device that is known: state its probabilities by known().")
     if method == "mle":
         with OneThread():
-            estimate = _maximum(model, request.ci_prob)
+            estimate = _maximum(model, request.ci_prob, draws * chains)
         estimate.attrs |= facts | {"mechanisms": mechanisms(model.channels()), "formula": model.text}
         return estimate
     reports.pooled.warn_if_unidentified()
@@ -283,6 +309,7 @@ class Model:
     target : RegressionTarget
     records : OutcomeRecords, optional
         Of an outcome that hangs on the private answer.
+    known : KnownTotals, optional
     """
 
     design: Design
@@ -291,6 +318,7 @@ class Model:
     prior: Regression
     target: RegressionTarget
     records: OutcomeRecords | None = None
+    known: KnownTotals | None = None
 
     @classmethod
     def of(
@@ -302,6 +330,7 @@ class Model:
         beside: Design | None = None,
         experiment: ListExperiment | None = None,
         link: str = "logit",
+        honesty: denying.Honesty | None = None,
     ) -> "Model":
         """Return the model of a design and its reports.
 
@@ -316,17 +345,26 @@ class Model:
         experiment : ListExperiment, optional
             Where the reports are those of a list, and the answer is its trait.
         link : str
+        honesty : Honesty, optional
+            Where the categories of the design say who is honest, and the answer is the trait.
         """
         of_denial = np.ones((0, 0)) if beside is None else beside.columns.common[design.split(beside)]
         (first, cell), pooled, groups = design.cells, reports.pooled, design.columns.groups
-        columns, labels, more = design.columns.common[first], pooled.categories, {"link": link}
+        columns, labels = design.columns.common[first], pooled.categories
+        more: dict[str, Any] = {"link": link}
         kind: type[Regression] = Regression
         if experiment is not None:
             kind, labels = lists.Listed, experiment.traits
             more |= {"items": experiment.sizes, "other_design": columns, "other_terms": design.terms}
+        elif honesty is not None and beside is not None:
+            kind, labels = denying.Denied, honesty.traits
+            more |= {"denied": honesty.denied, "one": True, "other_design": of_denial, "other_terms": beside.terms}
         elif beside is not None:
             kind, labels, places = denying.Denied, pooled.answers, tuple(x for x in pooled.owners if x is not None)
             more |= {"denied": places, "other_design": of_denial, "other_terms": beside.terms}
+        elif pooled.device_law is not None:
+            kind, labels = devices.Tried, pooled.answers
+            more |= devices.Tried.settings(pooled.device_law, len(first))
         label = labels[0] if reference is None else reference
         if label not in labels:
             raise ArgumentError(f"reference must be one of the categories ({listed(labels)}), got {shown(label)}.")
@@ -343,7 +381,7 @@ class Model:
             people,
             labels.index(label),
             labels,
-            tuple(_monotone(group, first, people, between[group.name]) for group in groups if group.kind == "mo"),
+            tuple(_monotone(group, first, people, between[group.name], columns) for group in groups if group.kind == "mo"),
             **more,
         )
         if (unknowns := regression.n_unknowns) > MAX_COLUMNS:
@@ -383,7 +421,7 @@ class Model:
     @property
     def linearized(self) -> bool:
         """Whether the draws get the linearized covariance of the coefficients: of samples, without effects of groups."""
-        return self.reports.weighted and not self.design.columns.groups and not isinstance(self.prior, Beside)
+        return self.reports.weighted and not (self.design.columns.groups or isinstance(self.prior, Beside) or self.known)
 
     # ---- what a result asks of its data ------------------------------------------------------------------------------
     #: Dimensions of P.
@@ -449,6 +487,12 @@ class Model:
         variables = {"distribution": (self.dims, sums / sums.sum(axis=1, keepdims=True))} | self.prior.variables(flat)
         return {name: (dims, x.reshape(*z.shape[:2], *x.shape[1:])) for name, (dims, x) in variables.items()}
 
+    def with_totals(self, z: np.ndarray, covariance: np.ndarray, draws: int) -> tuple["Model", str]:
+        """Return (the model with its known totals as data, what to say of them), from its mode without."""
+        assert self.known is not None
+        totals, said = self.known.bound(self.target, z, covariance, draws)
+        return replace(self, target=replace(self.target, totals=totals)), said
+
     def scaled(self, factor: float) -> "Model":
         """Return the model with the survey weights multiplied by a factor."""
         entries = self.reports.entries(self.cell, self.target.reports.n_cells, factor)
@@ -457,20 +501,22 @@ class Model:
 
 def _with_reports(data):
     """Return (data, of cells those with their reports, the sentence about the cells that are left out)."""
-    if not isinstance(data, Cells) or data.keeps_reports:
+    cells = cells_of(data)
+    if cells is None or cells.keeps_reports:
         return data, ""
-    pairs = zip(data, data.labels, data.collections(), strict=True)
+    pairs = zip(cells, cells.labels, cells.collections(), strict=True)
     lost = {key: label for key, label, cell in pairs if not cell.keeps_reports}
     why = f"A regression needs the reports; of the cell {listed(lost.values())} only a summary was kept."
-    if len(lost) == len(data):
+    if len(lost) == len(cells):
         raise InfeasibleError(f"{why} Fit such cells with fit(cells, prior=Regression(…)).")
-    return data.take([key for key in data if key not in lost]), f"{len(lost)} of {len(data)} cells are left out. {why}"
+    return cells.take([key for key in cells if key not in lost]), f"{len(lost)} of {len(cells)} cells are left out. {why}"
 
 
 def _read(formula, frame, protocol, report, missing, columns, labels=None, of_denial=None, outcome=()):
     """Return (Design, RowReports, Design of δ or None, frame of the columns of an outcome)."""
     variables = tuple(dict.fromkeys((*formula.variables, *(of_denial.variables if of_denial else ()), *outcome)))
-    if isinstance(frame, Cells):
+    cells = cells_of(frame)
+    if cells is not None:
         given = {"protocol": protocol, "report": report, **columns, "categories": labels}
         extra = [name for name, value in given.items() if value is not None]
         if extra:
@@ -502,11 +548,12 @@ def _effects(groups, first, people, scales):
     """
     names = [group.name for group in groups]
     for group in groups:
-        if group.kind == "rw":
-            root = walk_root(group.places)
-            yield Effects(group.name, group.levels, group.matrix(first), scales[group.name], root=root)
-            continue
         value = group.value[first]
+        if group.kind != "group":  # over levels or a curve, for a unit of an indicator or one sd of a number
+            unit = 1.0 if np.isin(value, (-1, 0, 1)).all() else float(moments_of(value, people)[1])
+            root, matrix = walk_root(group.places), group.matrix(first) / unit
+            yield Effects(group.name, group.levels, matrix, scales[group.name], unit, root=root)
+            continue
         centre, unit = map(float, moments_of(value, people))
         if not np.ptp(value[people > 0]):  # an intercept, or a constant
             yield Effects(group.name, group.levels, group.matrix(first), scales[group.name])
@@ -521,11 +568,16 @@ def _effects(groups, first, people, scales):
         yield Effects(group.name, group.levels, matrix, scales[group.name], unit, centre, at)
 
 
-def _monotone(group, first, people, scale):
-    """Return a monotone effect, whose change has the prior of a column with equal steps: of two levels that of a factor."""
-    root, index = np.tri(len(group.levels), len(group.levels) - 1, -1), group.index[first]
-    root -= np.average(root[index], axis=0, weights=people)
-    unit = float(moments_of(root.mean(axis=1)[index], people)[1])
+def _monotone(group, first, people, scale, columns):
+    """Return a monotone effect, whose change has the prior of a column with equal steps: of two levels that of a factor.
+
+    Its mean over people is taken off where the common columns have what multiplies it, such as the intercept.
+    """
+    root, index, value = np.tri(len(group.levels), len(group.levels) - 1, -1), group.index[first], group.value[first]
+    rest = value - columns @ np.linalg.lstsq(columns, value)[0]
+    if not np.ptp(value) or np.abs(rest).max() <= ROUNDING * np.abs(value).max():
+        root -= np.average(root[index], axis=0, weights=people * value**2)
+    unit = float(moments_of(value * root.mean(axis=1)[index], people)[1])
     return Monotone(group.name, group.levels, group.matrix(first), root, scale / unit)
 
 
@@ -544,7 +596,8 @@ def _scales(prior, design, unit):
         return scales, {name: unit * scale for name, scale in between.items()}
     for name, value in prior.items():
         value = checks.positive(value, f"prior of {name}")
-        short = [effect for effect in between if effect == name or effect.replace("1|", "") == name]
+        written = {effect: re.sub(r"\[[^]]*\]", "", effect).replace("1|", "") for effect in between}
+        short = [effect for effect, text in written.items() if name in (effect, text)]
         chosen = [k for k, term in enumerate(design.terms) if term == name or term.split("[")[0] == name]
         if not chosen and not short:
             raise ArgumentError(f"prior must name terms ({listed([*design.terms, *between])}), got {shown(name)}.")
@@ -554,22 +607,24 @@ def _scales(prior, design, unit):
 
 
 # ---- maximum likelihood --------------------------------------------------------------------------------------------------
-def _maximum(model, ci_prob):
+def _maximum(model, ci_prob, draws):
     """Return the Maximum of a model."""
     prior, reports = model.prior, model.reports
     if model.records is not None:
         if model.design.columns.groups:
             raise InfeasibleError("Maximum likelihood beside an outcome is for common terms only; take the posterior.")
         return predictor_maximum.estimate(replace(model.target, flat=True), model.n_reports, ci_prob, NEXT)
-    if isinstance(prior, Beside):
-        raise InfeasibleError(
-            "Maximum likelihood has no standard errors where nobody or all may deny, or have a trait; take the posterior."
-        )
+    if isinstance(prior, Beside) and not isinstance(prior, denying.Denied):
+        raise InfeasibleError("Maximum likelihood is not for the trait of lists; take the posterior.")
+    if isinstance(prior, Beside) and (reports.weighted or prior.effects):
+        raise InfeasibleError("Maximum likelihood beside those who deny has no weights and no groups; take the posterior.")
     if reports.pooled.unidentified():
         raise InfeasibleError(reports.pooled.identifiability())
     if prior.monotone:
         raise InfeasibleError(f"Maximum likelihood has no effects of steps ({prior.monotone[0].name}); take the posterior.")
     target, weighted, mixed, next_lower = replace(model.target, flat=True), reports.weighted, None, np.inf
+    if model.known is not None and (weighted or prior.effects):
+        raise InfeasibleError("Maximum likelihood with known totals has no weights and no effects of groups.")
     if prior.effects:
         if weighted:
             name = prior.effects[0].name
@@ -578,11 +633,16 @@ def _maximum(model, ci_prob):
         z, covariance, prior = mixed.theta, mixed.covariance, replace(prior, effects=())
     else:
         z, covariance, next_lower = maximum.maximize(target)
+    said = ""
+    if model.known is not None:
+        bound, said = replace(model, target=target).with_totals(z, covariance, draws)
+        z, values, vectors = find_mode(bound.target, z)
+        covariance = (vectors / values) @ vectors.T
     if weighted:
         scores = maximum.scores_of(target, z, model.cell, reports)
         effect, before = reports.design(scores), maximum.on_columns(prior, z, covariance)[1]
         covariance = covariance @ effect.variance @ covariance
-    free = len(covariance)
+    free, inverse = len(covariance), covariance
     coefficients, errors, covariance = maximum.on_columns(prior, z, covariance)
     labels, terms = prior.categories, tuple(prior.terms)
     if weighted and (untold := [term for term, *pair in zip(terms, errors, before, strict=True) if _vanishes(*pair)]):
@@ -597,6 +657,8 @@ def _maximum(model, ci_prob):
     sentence = f"Maximum likelihood of {n:,} reports in {cells}; standard errors from " + (
         "the variance of the weighted scores." if weighted else "the observed information."
     )
+    if said:
+        sentence += f" {said}"
     if mixed is not None:
         sentence += f" {mixed.sentence()}"
     if next_lower < NEXT:
@@ -612,8 +674,8 @@ def _maximum(model, ci_prob):
         "log_likelihood": value,
         "deviance": deviance,
         "n_parameters": free,
-        "aic": np.nan if weighted else deviance + 2 * free,
-        "bic": np.nan if weighted else deviance + free * float(np.log(n)),
+        "aic": np.nan if weighted or said else deviance + 2 * free,
+        "bic": np.nan if weighted or said else deviance + free * float(np.log(n)),
         "n_reports": n,
         "outcome": sentence,
         "weighted": weighted,
@@ -622,6 +684,10 @@ def _maximum(model, ci_prob):
     data = {
         name: (("term", "category"), array) for name, array in (("coefficients", coefficients), ("standard_errors", errors))
     }
+    if isinstance(prior, denying.Denied):
+        denial, denial_errors = prior.at_means(z, inverse)
+        data |= {"denial": (("denied",), denial), "denial_errors": (("denied",), denial_errors)}
+        coords["denied"] = [labels[x] for x in prior.denied]
     if mixed is not None:
         effects = model.prior.effects
         units = np.array([effect.unit for effect in effects])
@@ -651,7 +717,7 @@ def _posterior(model, request, watch):
         )
     _warn_of_levels(model)
     chains_alone = method in ("hmc", "nuts") or (method != "weighted" and model.prior.n_unknowns > MAX_UNKNOWNS)
-    if chains_alone and model.prior.disjoint() is not None and not model.reports.weighted:
+    if chains_alone and model.prior.disjoint() is not None and not (model.reports.weighted or model.known):
         # Chains look for their middle by groups; the Hessian of all of them together takes long.
         mode = (maximum.starting_point(model.target),)
     elif model.records is not None:
@@ -668,6 +734,10 @@ def _posterior(model, request, watch):
         )
         model = model.scaled(effect.respondents / (model.reports.count @ model.reports.weight))
         mode = maximum.climb(model.target, watch)
+    if model.known is not None:
+        covariance = (mode[2] / mode[1]) @ mode[2].T
+        model, facts["totals"] = model.with_totals(mode[0], covariance, request.draws * request.chains)
+        mode = find_mode(model.target, mode[0], watch)
     if method == "weighted" and model.prior.n_unknowns > MAX_UNKNOWNS:
         raise InfeasibleError(f"The method weighted takes at most {MAX_UNKNOWNS} unknowns, got {model.prior.n_unknowns}.")
     steps = {} if chains_alone else {"weighted": lambda: _about_the_mode(model, mode, request, rng, watch)}
@@ -676,7 +746,7 @@ def _posterior(model, request, watch):
     outcome = hand_over(in_order(steps), lambda sample: sample.verdict.problem)
     sample = outcome.answer
     facts |= sample.facts | {"reason": sample.facts["reason"] + outcome.before}
-    if model.reports.weighted:  # the evidence of a pseudo-likelihood is no probability
+    if model.reports.weighted or model.known:  # the evidence of a pseudo-likelihood is no probability
         facts = {name: value for name, value in facts.items() if not name.startswith("log_evidence")}
         if model.linearized:
             sample = _stretched(model, sample, _design_effect(model, mode[0]))
@@ -861,9 +931,9 @@ def _patterns(model):
     centres = {effect.name: effect.centre for effect in model.prior.effects}
     columns |= model.prior.stated_columns()
     for group in design.columns.groups:
-        centre = {"centre": centres.get(group.name, 0.0)}
-        columns[f"index {group.name}"] = (("pattern_of_columns",), group.index[first], centre)
-        columns[f"value {group.name}"] = (("pattern_of_columns",), group.value[first])
+        for key, array in group.stored().items():
+            dims = ("pattern_of_columns", f"{group.name}_level")[: array.ndim]
+            columns[f"{key} {group.name}"] = (dims, array[first], {"centre": centres.get(group.name, 0.0)})
     return xr.Dataset(columns, {"term": list(model.prior.terms)})
 
 

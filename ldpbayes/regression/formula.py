@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.regression.constants import MAX_DEPTH, MAX_HEIGHT, MAX_LENGTH, MAX_ORDER, MAX_TERMS
-from ldpbayes.regression.functions import CODINGS, FUNCTIONS, LEVELS, NAMES, NUMBER
+from ldpbayes.regression.functions import CODINGS, FUNCTIONS, LEVELS, NAMES, NUMBER, SMOOTH
 
 _COMPARISONS = ("==", "!=", "<=", ">=", "<", ">")
 _TOKENS = re.compile(
@@ -115,8 +115,8 @@ def columns_of(node: Node) -> set[str]:
 
 
 def of_levels(node: Node) -> bool:
-    """Return whether a node is an effect over ordered levels, rw(x) or mo(x)."""
-    return isinstance(node, Apply) and node.name in FUNCTIONS and FUNCTIONS[node.name].makes == LEVELS
+    """Return whether a node is an effect over ordered levels or numbers, rw(x), mo(x) or s(x)."""
+    return isinstance(node, Apply) and node.name in FUNCTIONS and FUNCTIONS[node.name].makes in (LEVELS, SMOOTH)
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,8 @@ class Formula:
         Main effects first; the intercept is the empty tuple.
     groups : tuple of (Term, Term)
         What varies, and between which groups.
-    paths : tuple of Apply
-        Walks and monotone effects over ordered levels, rw(x) and mo(x).
+    paths : tuple of Term
+        Walks, monotone effects and smooths, rw(x), mo(x) and s(x), with what they are multiplied by.
     variables : tuple of str
         Columns that the terms use, sorted.
     """
@@ -142,7 +142,7 @@ class Formula:
     answer: str
     terms: tuple[Term, ...]
     groups: tuple[tuple[Term, Term], ...]
-    paths: tuple[Apply, ...]
+    paths: tuple[Term, ...]
     variables: tuple[str, ...]
 
     @classmethod
@@ -173,20 +173,20 @@ class Formula:
         parsed = parser.sum()
         parser.expect("", "the end")
         others: list[Term] = []
-        alone: list[Term] = []
+        paths: list[Term] = []
         for term in parsed.terms.values():
-            (alone if len(term) == 1 and of_levels(term[0]) else others).append(term)
-        paths: Any = tuple(itertools.chain(*alone))
-        if any(map(of_levels, itertools.chain(*others, *itertools.chain(*parsed.groups)))):
-            raise ArgumentError(f"formula must add rw() and mo(), not multiply or group them, got {shown(text)}.")
+            (paths if any(map(of_levels, term)) else others).append(term)
+        grouped = itertools.chain(*itertools.chain(*parsed.groups))
+        if any(sum(map(of_levels, term)) > 1 for term in paths) or any(map(of_levels, grouped)):
+            raise ArgumentError(f"formula must multiply rw(), mo() and s() by columns, not group them, got {shown(text)}.")
         terms = ([()] if parsed.intercept in (None, True) else []) + sorted(others, key=len)
         if not terms:
             raise ArgumentError("formula must have at least one common term, such as the intercept 1.")
-        nodes = itertools.chain(paths, *terms, *(itertools.chain(*pair) for pair in parsed.groups))
+        nodes = itertools.chain(*paths, *terms, *(itertools.chain(*pair) for pair in parsed.groups))
         names = sorted(set().union(*map(columns_of, nodes)))
         if answer in names:
             raise ArgumentError(f"formula must not have the private answer {answer!r} on its right side.")
-        return cls(text.strip(), answer, tuple(terms), tuple(parsed.groups), paths, tuple(names))
+        return cls(text.strip(), answer, tuple(terms), tuple(parsed.groups), tuple(sorted(paths, key=len)), tuple(names))
 
 
 @dataclass

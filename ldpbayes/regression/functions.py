@@ -8,9 +8,10 @@ import numpy as np
 from numpy.polynomial.legendre import legvander
 
 from ldpbayes.errors import ArgumentError, shown
-from ldpbayes.regression.constants import MAX_BASIS, MAX_DEGREE
+from ldpbayes.priors.regression import walk_root
+from ldpbayes.regression.constants import MAX_BASIS, MAX_DEGREE, MOST_PIECES
 
-NUMBER, COLUMNS, FACTOR, LEVELS = "number", "columns", "factor", "levels"
+NUMBER, COLUMNS, FACTOR, LEVELS, SMOOTH = "number", "columns", "factor", "levels", "smooth"
 #: Options of C(): how the levels become columns.
 CODINGS = ("Treatment", "Sum")
 
@@ -27,8 +28,8 @@ class Function:
         ``fit(*values, **options)`` gives what apply needs to treat new data as it treated those of the fit.
     options : mapping of str to str
         Names of the options in their order, and what each must be: "integer", "truth", "numbers", "label" or "coding".
-    makes : {"number", "columns", "factor", "levels"}
-        An effect over ordered levels is one of "levels".
+    makes : {"number", "columns", "factor", "levels", "smooth"}
+        An effect over ordered levels is one of "levels", a curve one of "smooth".
     texts : bool
         Whether values may be texts.
     """
@@ -110,6 +111,29 @@ def _bs(x, degree, knots):
     return BSpline(np.array(knots), np.eye(len(knots) - degree - 1), degree)(x)[:, 1:]
 
 
+def _fit_smooth(x, k=None):
+    levels = np.unique(x)
+    if len(levels) < 4:
+        raise ArgumentError(f"s needs a column of four values or more, got {len(levels)}; rw or C takes fewer.")
+    pieces = min(max(len(levels) // 4, 1), MOST_PIECES) if k is None else k - 3
+    if not 1 <= pieces <= MAX_BASIS:
+        raise ArgumentError(f"k of s must be a number of basis functions from 4 to {MAX_BASIS + 3}, got {shown(k)}.")
+    low, high = float(levels[0]), float(levels[-1])
+    state = {"knots": low + (high - low) / pieces * np.arange(-3, pieces + 4), "ends": np.array([low, high])}
+    columns = _smooth(levels, **state, centre=0.0, unit=1.0)
+    centre = columns.mean(axis=0)
+    curves = (columns - centre) @ walk_root(np.arange(float(pieces + 3)))
+    return state | {"centre": centre, "unit": float(np.sqrt((curves**2).sum(axis=1).mean()))}
+
+
+def _smooth(x, knots, ends, centre, unit):
+    """Return cubic B-splines with mean 0 over the values of the fit; beyond these a curve stays where it ends."""
+    from scipy.interpolate import BSpline
+
+    columns = BSpline(knots, np.eye(len(knots) - 4), 3)(np.clip(x, *ends))
+    return (columns - centre) / unit
+
+
 _NUMBERS = {
     name: Function(getattr(np, name))
     for name in ("abs", "ceil", "cos", "exp", "expm1", "floor", "log", "log10", "log1p", "log2", "sin", "sqrt")
@@ -117,6 +141,7 @@ _NUMBERS = {
 _ROUND = Function(np.round, lambda x, digits=0: {"decimals": digits}, {"digits": "integer"})
 _SCALE = Function(lambda x, centre, unit: (x - centre) / unit, _fit_scale)
 _BINARY = Function(lambda x, success: _equal(x, success), _fit_binary, {"success": "label"}, texts=True)
+_FACTOR = Function(lambda x: x, options={"contrast": "coding"}, makes=FACTOR, texts=True)
 #: Functions by the name that a formula writes; those of NumPy may be written np.log(x) as well.
 FUNCTIONS: dict[str, Function] = {
     **_NUMBERS,
@@ -131,12 +156,15 @@ FUNCTIONS: dict[str, Function] = {
     "B": _BINARY,
     "poly": Function(_poly, _fit_poly, {"degree": "integer", "raw": "truth"}, COLUMNS),
     "bs": Function(_bs, _fit_bs, {"df": "integer", "knots": "numbers", "degree": "integer"}, COLUMNS),
-    "C": Function(lambda x: x, options={"contrast": "coding"}, makes=FACTOR, texts=True),
+    "C": _FACTOR,
+    "factor": _FACTOR,
+    "as.factor": _FACTOR,
     "T": Function(lambda x: x, options={"ref": "label"}, makes=FACTOR, texts=True),
     "S": Function(lambda x: x, options={"omit": "label"}, makes=FACTOR, texts=True),
     "private": Function(lambda x: x, makes=FACTOR, texts=True),
     "rw": Function(lambda x: x, makes=LEVELS, texts=True),
     "mo": Function(lambda x: x, makes=LEVELS, texts=True),
+    "s": Function(_smooth, _fit_smooth, {"k": "integer"}, SMOOTH),
 }
 #: Operators by their sign; "neg" is the sign before a number.
 OPERATORS: dict[str, Function] = {

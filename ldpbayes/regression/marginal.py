@@ -288,8 +288,9 @@ def maximize_marginal(target: RegressionTarget, group: np.ndarray | None) -> Mix
     while True:
         theta, size = _climbed(marginal, theta, size)
         value, finer = marginal.value(theta), marginal.finer
-        apart = None if finer is None else abs(finer.value(theta) - value)
-        if finer is None or apart < SAME:
+        if finer is None:
+            return MixedMaximum(marginal, theta, size, value, None)
+        if (apart := abs(finer.value(theta) - value)) < SAME:
             return MixedMaximum(marginal, theta, size, value, apart)
         marginal = finer
 

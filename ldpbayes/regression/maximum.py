@@ -37,6 +37,8 @@ class Maximum(Answer):
         variance of the weighted scores.
     covariance : (terms · (a − 1), terms · (a − 1)) DataArray
         Of the coefficients of the other categories, the category running fastest.
+    denial, denial_errors : (denied,) DataArray
+        Where some deny: their share where its columns are at their means, with its standard error.
     formula : str
     terms, categories : tuple of str
     reference : str
@@ -53,8 +55,8 @@ class Maximum(Answer):
         With effects of groups: their sd, with its standard error (0 where the sd is). The effects at their modes have the
         names of the formula, such as ``1|county``, over their levels and the categories.
     aic, bic : float
-        The criteria of Akaike and of Schwarz, the latter with the number of reports; nan under weights, strata or clusters,
-        where there is no likelihood.
+        The criteria of Akaike and of Schwarz, the latter with the number of reports; nan beside known totals, and under
+        weights, strata or clusters, where there is no likelihood.
     n_reports : int
     outcome : str
     weighted : bool
@@ -75,6 +77,8 @@ class Maximum(Answer):
         """The log-likelihood and what follows from it, in one sentence."""
         if self.weighted:
             return f"Weighted log-pseudo-likelihood {self.log_likelihood:.4f}; it has no information criterion."
+        if np.isnan(self.aic):
+            return f"Log-likelihood of the reports {self.log_likelihood:.4f}; beside known totals it has no criterion."
         criteria = f"AIC {self.aic:.3f}, BIC {self.bic:.3f}"
         return f"Log-likelihood {self.log_likelihood:.4f}, deviance {self.deviance:.3f}, {criteria}."
 
@@ -230,7 +234,12 @@ def _refuse_infinite(target, z):
             "The likelihood is flat in some direction: the reports do not determine all coefficients; use the posterior, "
             "where the prior decides."
         )
-    moved = (prior.transform @ vectors[:, 0].reshape(-1, prior.n_categories - 1)) * prior.spread[:, None]
+    flattest = vectors[prior.spans[""], 0]
+    if (flattest**2).sum() < 0.5:
+        raise InfeasibleError(
+            "The likelihood has no maximum: it still rises while the share who deny goes to 0 or 1; use the posterior."
+        )
+    moved = (prior.transform @ flattest.reshape(-1, prior.n_categories - 1)) * prior.spread[:, None]
     size = np.abs(moved).max(axis=1)
     named = [prior.terms[k] for k in np.argsort(-size) if size[k] > 0.3 * size.max()][:4]
     at_end = logits.min(axis=0) - logits.max(axis=1).min()

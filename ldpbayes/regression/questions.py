@@ -63,7 +63,8 @@ class Fitted:
             self.design = Design.restore(facts_of(result)["regression"], patterns, design["n_rows"].values)
             self.sizes: NDArray = np.asarray(design["n_reports"].values, dtype=float)
             self._check(design)
-            self._centres = [design[f"index {group.name}"].attrs.get("centre", 0.0) for group in self.design.columns.groups]
+            firsts = [f"{next(iter(group.stored()))} {group.name}" for group in self.design.columns.groups]
+            self._centres = [design[name].attrs.get("centre", 0.0) for name in firsts]
         self.categories = [str(name) for name in result.children["posterior"].dataset["category"].values]
         self.link = str(facts_of(result).get("link", "logit"))
         if self.link != "logit" and (self.link not in LINKS or len(self.categories) != 2):
@@ -88,7 +89,7 @@ class Fitted:
         columns, (first, _) = self.design.columns, self.design.cells
         pairs = [(design["columns"].values, columns.common[first])]
         for group in columns.groups:
-            pairs += [(design[f"{key} {group.name}"].values, getattr(group, key)[first]) for key in ("index", "value")]
+            pairs += [(design[f"{key} {group.name}"].values, array[first]) for key, array in group.stored().items()]
         for stored, computed in pairs:
             limit = ROUNDING * np.abs(computed).max(axis=0, initial=1e-300)
             if stored.shape != computed.shape or not (np.abs(stored - computed) <= limit).all():
@@ -167,7 +168,7 @@ class Fitted:
         """Return P of some rows, shape (S, rows, a)."""
         eta = columns.common[rows] @ coefficients[:, : columns.common.shape[1]]
         for group, effect in zip(columns.groups, effects, strict=True):
-            eta += group.value[rows][:, None] * effect[:, group.index[rows]]
+            eta += group.times(effect, rows)
         reference = self.categories.index(self.result.attrs["reference"])
         return softmax(logits_of(eta, self.link, reference), axis=-1)
 

@@ -9,6 +9,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.checks import MAX_COUNT
 from ldpbayes.collections import Cells, Collection, Tally
+from ldpbayes.collections.devices import over_outcomes
 from ldpbayes.collections.survey import DesignEffect, SampleColumns, design_effect
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.protocols.base import AbstractProtocol
@@ -177,7 +178,8 @@ def read_reports(
         As read, and where designs do not fit the column.
     """
     first = next(iter(asked.protocols.values()))
-    labels = labels_of(categories, first) or first.default_labels
+    protocols, labels = over_outcomes(asked.protocols, labels_of(categories, first) or first.default_labels)
+    asked = replace(asked, protocols=protocols)
     used = [*(name for fields in asked.columns for name in fields), *asked.names]
     arrow = arrow_of(table.loc[kept, list(dict.fromkeys(used))], used)
     try:
@@ -231,6 +233,11 @@ def _reports(table, asked, labels, labelled, answer):
     groups = (_groups(table, stated[name]) for name in ("strata", "cluster"))
     place_of = np.concatenate(rows), np.concatenate(constants), code, counts.astype(float), weight, pooled, *groups
     return RowReports(*place_of, np.array(channel))
+
+
+def cells_of(data: Any) -> Cells | None:
+    """Return data that are Cells, which bring their reports along; None of a table."""
+    return data if isinstance(data, Cells) else None
 
 
 def reports_of_cells(cells: Cells) -> tuple[RowReports, np.ndarray]:

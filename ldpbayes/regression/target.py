@@ -12,6 +12,7 @@ from ldpbayes.inference.weighted import Weighting
 from ldpbayes.priors.regression import Regression
 from ldpbayes.regression.constants import NUMBERS_IN_CACHE
 from ldpbayes.regression.reports import Entries
+from ldpbayes.regression.totals import Totals
 
 #: Draws between two looks at whether to stop, and evaluations (cells × draws × categories) beyond which progress is shown.
 TOGETHER, WATCHED = 512, 5e8
@@ -23,17 +24,29 @@ MOST_CELLS = 12
 
 @dataclass(frozen=True, eq=False)
 class RegressionTarget(target.Target):
-    """log prior(z) + log P(Y | z), or the likelihood alone, of many cells of few reports."""
+    """log prior(z) + log P(Y | z), or the likelihood alone, of many cells of few reports, and of known totals."""
 
     prior: Regression
     reports: Entries
+    totals: Totals | None = None
+
+    @property
+    def kernel(self) -> tuple | None:  # type: ignore[override]  # where shares of all people are data, cells are not apart
+        return super().kernel if self.totals is None else None
+
+    def _likelihood(self, z):
+        value, slope = super()._likelihood(z)
+        if self.totals is None:
+            return value, slope
+        more, steep = self.totals.value_and_gradient(self, z)
+        return value + more, slope + steep
 
     def joint(self, z: np.ndarray, cell: np.ndarray, code: np.ndarray) -> np.ndarray:
         """Return P(report, category) of reports by the numbers of their rows, given the cell of each, up to a constant."""
         return (self.reports.table[code] * self.prior.kinds(z)[cell]) @ self.prior.collapse
 
     def whitened(self, gradient, centre, kept=None):
-        if self.prior.disjoint() is not None:
+        if self.prior.disjoint() is not None and self.totals is None:
             return super().whitened(gradient, centre, kept)
         return Arrow.whole(gradient, centre if kept is None else centre[kept])  # of any number of unknowns
 
@@ -87,7 +100,7 @@ class RegressionTarget(target.Target):
         a, size, e = self.prior.n_categories, len(z), self.reports
         value, shares, expected = np.full(size, e.constant), np.empty((size, a)), np.zeros((size, a))
         step, some = TOGETHER, self._compiled
-        if self.kernel is None:
+        if self.prior.linear is None:
             step, some = max(NUMBERS_IN_CACHE // (e.n_categories * (e.cell.size + e.n_cells)), 1), self._by_row
         blocks = range(0, size, step)
         if watch is not None and e.n_cells * size * a > WATCHED:
@@ -95,6 +108,8 @@ class RegressionTarget(target.Target):
         for start in blocks:
             block = slice(start, start + step)
             some(z[block], value[block], shares[block], expected[block] if tallies else None)
+        if self.totals is not None:
+            value += self.totals.log_density(shares / e.sizes.sum())
         return value, shares, expected if tallies else None
 
     def _compiled(self, z, value, shares, expected):

@@ -5,6 +5,7 @@ import xarray as xr
 
 from ldpbayes import checks
 from ldpbayes.collections import Cells, Collection, as_data
+from ldpbayes.collections.devices import with_outcomes
 from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.inference.diagnostics import Diagnostics, summarize
@@ -69,7 +70,7 @@ def attach(
     averaged over the draws, is known: the summary then has the mean of F alone, and the posterior no variable ``frequency``.
     """
     checks.text(prior, "prior")
-    data = as_data(data, "data")
+    data = with_outcomes(as_data(data, "data"))
     draws, var_name = _draws(trace, data, var_name)
     if random_seed is None:
         random_seed = int(np.random.SeedSequence().generate_state(1)[0])

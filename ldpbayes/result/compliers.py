@@ -6,7 +6,6 @@ import numpy as np
 import xarray as xr
 
 from ldpbayes.collections import Collection
-from ldpbayes.collections.devices import with_outcomes
 from ldpbayes.collections.noncompliance import denials
 
 
@@ -23,7 +22,6 @@ def extended_draws(result: xr.DataTree, collection: Collection, cell: int | None
     cell : int, optional
         The place of the cell that the collection is, in a result with cells.
     """
-    collection = with_outcomes(collection)
     draws = result["posterior"] if cell is None else result["posterior"].isel(cell=cell)
     return extended({str(name): values.values for name, values in draws.data_vars.items()}, collection)
 

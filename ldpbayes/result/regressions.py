@@ -70,6 +70,9 @@ def _of_pairs(posterior, design, table, log_constants, pair, denied, link):
         for name in (str(name).removeprefix("index ") for name in design.data_vars if str(name).startswith("index ")):
             effects = posterior[name].values.reshape(size, -1, a)
             eta = eta + design[f"value {name}"].values[cell][:, None] * effects[:, design[f"index {name}"].values[cell]]
+        for name in (str(name) for name in design.data_vars if str(name).startswith("basis ")):  # of smooths
+            effects = posterior[name.removeprefix("basis ")].values.reshape(size, -1, a)
+            eta = eta + design[name].values[cell] @ effects
         shares = log_softmax(logits_of(eta, *link), axis=-1)
         rows = table[code]
         if denied is not None:  # rows that hang on δ

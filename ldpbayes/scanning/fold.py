@@ -18,6 +18,7 @@ from ldpbayes.scanning.constants import MOST_ROWS, ROWS_A_CELL
 from ldpbayes.scanning.found import ChannelCells, Found
 from ldpbayes.scanning.partials import NOTHING, Partial
 from ldpbayes.scanning.pilots import Keeping, Pilots, posterior_moments
+from ldpbayes.scanning.users import Partition, Partitions, histories_of, with_lengths
 from ldpbayes.sources.base import check_total, shared_keys, sorted_keys
 from ldpbayes.sources.channels import protocol_at
 from ldpbayes.sources.constants import MAX_CHANNELS
@@ -59,6 +60,8 @@ class Fold:
         Whether the caller named the categories, so that reports in the table are labels.
     level : str, optional
         The column that says which protocol made each report: "protocol", or that of ε. Each protocol is a channel.
+    user : str, optional
+        The column of users: every user's reports are one report, a history.
     make : callable, optional
         From ε to the protocol, where the level is ε.
     fixed : bool
@@ -84,6 +87,7 @@ class Fold:
     keep: int | None = None
     labelled: bool = False
     level: str | None = None
+    user: str | None = None
     make: Callable[[float], AbstractProtocol] | None = None
     fixed: bool = False
     positions: bool = False
@@ -113,12 +117,13 @@ class Fold:
     @property
     def countable(self) -> bool:
         """Whether the reports are counted, in one pass; otherwise a second pass expands their likelihood."""
-        return self.protocol.countable()
+        return self.user is None and self.protocol.countable()
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are read."""
-        return tuple(dict.fromkeys([*self.by, *self.report, *([self.level] if self.level else [])]))
+        others = [name for name in (self.level, self.user) if name is not None]
+        return tuple(dict.fromkeys([*self.by, *self.report, *others]))
 
     # ---- channels ----------------------------------------------------------------------------------------------------
     def channel(self, text: str) -> ReportChannel:
@@ -129,11 +134,15 @@ class Fold:
 
     def _text_of(self, protocol: AbstractProtocol) -> str:
         """Return the text of a protocol, whose reports are a channel from now on."""
-        same = (text for text, channel in self._channels.items() if channel.protocol == protocol)
+        same = (text for text, channel in self._channels.items() if protocol in (channel.protocol, channel.form.protocol))
         text = next(same, "") or protocol_text(protocol, self.categories)
         if text not in self._channels:
-            form = Format(protocol, self.report, self.labels, self.labelled, self.positions)
-            self._channels[text] = ReportChannel(protocol, form)
+            single, whole, law = protocol, protocol, None
+            if self.user is not None:
+                whole, law = histories_of(protocol), with_lengths
+                single = whole.single
+            form = Format(single, self.report, self.labels, self.labelled, self.positions)
+            self._channels[text] = ReportChannel(whole, form, law)
         return text
 
     def _stated(self, entry: object) -> str:
@@ -205,26 +214,52 @@ class Fold:
         DataError
             On a bad report, naming the file and the row, and where a cell was not there in the first pass.
         """
+        if isinstance(piece, Partition):
+            return self._partition(piece, at)
+        return self._rows(piece, at, functools.partial(self._sums, at))
+
+    def _partition(self, partition, at):
+        """Return the partial of the users of a partition."""
+        total = NOTHING
+        for text, parsed in partition.parsed(self):
+            channel = self.channel(text)
+            sums = channel.counted(parsed) if at is None else channel.expanded(parsed, at, self.seed)
+            kinds = kinds_of(sums.keys) if self.by else ()
+            total += Partial({text: sums}, n_rows=len(parsed.reports), kinds=kinds)
+        return total
+
+    def by_user(self, piece: Piece, partitions: Partitions) -> Partial:
+        """Write the reports of a piece to partitions by user, and return how many there were, and which were left out."""
+        return self._rows(piece, None, lambda text, batch: Partial(n_rows=partitions.add(text, batch)))
+
+    def _rows(self, piece, at, work):
+        """Return the sum of what is made of the rows of a piece that hold an answer, of one channel each."""
         skipped = Skipped(self.skip) if self.skip else None
         least = 0 if at is None else min(ROWS_A_CELL * len(at.places), MOST_ROWS)
         pieces = [piece] if isinstance(piece, Batch | Piece) else open_source(piece).pieces(self.columns)
         batches = ([own] if isinstance(own, Batch) else own.batches(self.columns, least) for own in pieces)
         alike = {name: self.report for name in self.report}
         rows = itertools.chain.from_iterable(batches)
-        return replace(sum(good_rows(rows, functools.partial(self._batch, at), skipped, alike), NOTHING), skipped=skipped)
+        return replace(sum(good_rows(rows, functools.partial(self._batch, work), skipped, alike), NOTHING), skipped=skipped)
 
-    def _batch(self, at, batch):
+    def _sums(self, at, text, batch):
+        """Return the partial of a batch of one channel."""
+        channel = self.channel(text)
+        if at is None:
+            sums = channel.first(batch, self.by)
+        else:
+            sums = channel.expanded(channel.parsed(batch, self.by), at, self.seed)
+        return Partial({text: sums}, n_rows=batch.n_reports, kinds=kinds_of(sums.keys) if self.by else ())
+
+    def _batch(self, work, batch):
         """Return the partial of a batch."""
         total = NOTHING
         for text, rows in self._by_channel(batch):
-            channel = self.channel(text)
-            with batch.part(rows) as own, answers(self.missing, own, channel.form) as (answered, absent):
+            form = self.channel(text).form
+            with batch.part(rows) as own, answers(self.missing, own, form) as (answered, absent):
                 total += Partial(missing=absent)
                 if len(answered):
-                    by, seed = self.by, self.seed
-                    sums = channel.first(answered, by) if at is None else channel.second(answered, by, at, seed)
-                    kinds = kinds_of(sums.keys) if by else ()
-                    total += Partial({text: sums}, n_rows=answered.n_reports, kinds=kinds)
+                    total += work(text, answered)
         return total
 
     # ---- between the passes ------------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ class ReportSample:
         """Return the sample of both sets of reports."""
         level = max(self.level, other.level)
         keys = np.concatenate([self.keys, other.keys])
-        reports = np.concatenate([self.reports, other.reports])
+        reports = stacked(self.reports, other.reports)
         return ReportSample.of(level, keys, reports, most)
 
     def __eq__(self, other: object) -> bool:
@@ -146,7 +146,8 @@ class ChannelSums:
         theirs = other.rows and (moved[other.rows[0]], *other.rows[1:])
         if not (self.rows and theirs):
             return self.rows or theirs, self.settled
-        rows = tuple(map(np.concatenate, zip(self.rows, theirs, strict=True)))
+        group, reports, counts = zip(self.rows, theirs, strict=True)
+        rows = np.concatenate(group), stacked(*reports), np.concatenate(counts)
         if self.merged and other.merged and len(rows[0]) > 2 * self.settled + WAITING:
             rows = merge(*rows)
             return rows, len(rows[0])
@@ -306,6 +307,14 @@ class Partial:
 
 #: The partial result of no rows, to which all others add up.
 NOTHING = Partial()
+
+
+def stacked(*parts: np.ndarray) -> np.ndarray:
+    """Return all reports of some arrays; histories of fewer reports than others have zeros at the end."""
+    width = max(rows.shape[-1] for rows in parts)
+    if parts[0].ndim == 2 and any(rows.shape[1] < width for rows in parts):
+        parts = tuple(np.pad(rows, [(0, 0), (0, width - rows.shape[1])]) for rows in parts)
+    return np.concatenate(parts)
 
 
 def merge(group: np.ndarray, reports: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

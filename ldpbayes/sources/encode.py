@@ -355,26 +355,38 @@ class Format:
             raise DataError(err.message, line=err.line, field=field) from None
 
     def _from_numbers(self, table):
-        """Return sets whose bytes, or whose zeros and ones, stand in separate columns."""
-        import pyarrow as pa
-
+        """Return sets whose bytes, or whose zeros and ones, stand in separate columns; these are packed as they are read."""
         a, names = self.protocol.n_categories, self.report
-        out = np.empty((table.num_rows, len(names)), dtype=np.uint8)
-        most = 255 if len(names) < a else 1
+        packed = len(names) < a
+        out = np.zeros((-(-a // 8), table.num_rows), dtype=np.uint8)
         for i, name in enumerate(names):
-            array = column(table, name)
-            if texts(table):
-                with foreign("must hold whole numbers"):
-                    array = array.cast(pa.int64())
-            if arrow_kind(array.type) not in ("whole numbers", "booleans"):
-                raise DataError(f"holds {array.type}; a column of several that make a set holds whole numbers", field=name)
-            values = _whole_numbers(pa, array.cast(pa.uint8()) if pa.types.is_boolean(array.type) else array, name)
-            bad = np.flatnonzero((values < 0) | (values > most))
-            if bad.size:
-                problem = f"must hold whole numbers from 0 to {most}, got {values[bad[0]]}"
-                raise DataError(problem, line=int(bad[0]), field=name)
-            out[:, i] = values
-        return self.protocol.check_reports(out)
+            values = _small(column(table, name), name, 255 if packed else 1, texts(table))
+            if packed:
+                out[i] = values
+            else:
+                out[i // 8] |= values << np.uint8(7 - i % 8)
+        return self.protocol.check_reports(np.ascontiguousarray(out.T))
+
+
+def _small(array, name, most, of_texts):
+    """Return whole numbers from 0 to ``most``, or booleans, of an Arrow array as uint8."""
+    import pyarrow as pa
+
+    if pa.types.is_boolean(array.type):
+        stored = np.frombuffer(array.buffers()[1] or b"", dtype=np.uint8)
+        start, end = array.offset // 8, -(-(array.offset + len(array)) // 8)
+        return np.unpackbits(stored[start:end], bitorder="little")[array.offset % 8 :][: len(array)]
+    if of_texts:
+        with foreign("must hold whole numbers"):
+            array = array.cast(pa.int64())
+    if arrow_kind(array.type) != "whole numbers":
+        raise DataError(f"holds {array.type}; a column of several that make a set holds whole numbers", field=name)
+    plain_type = pa.types.is_integer(array.type) and not array.null_count
+    values = numpy_integers(array) if plain_type else _whole_numbers(pa, array, name)
+    if len(values) and (values.min() < 0 or values.max() > most):
+        row = int(np.argmax((values < 0) | (values > most)))
+        raise DataError(f"must hold whole numbers from 0 to {most}, got {values[row]}", line=row, field=name)
+    return values.astype(np.uint8, copy=False)
 
 
 # ---- counts and conditions -------------------------------------------------------------------------------------------

@@ -90,8 +90,8 @@ def test_the_command_checks_groups_and_counts_fakes(tmp_path, capsys):
 
 def test_a_cross_check_of_cells_joins_those_of_each():
     """Findings of the cells come together; the posteriors themselves are those of crosscheck of one collection."""
-    from ldpbayes.crosschecking import compared as crosschecking
     from ldpbayes.pages import show
+    from ldpbayes.robust import crosschecking
 
     p = np.array([0.6, 0.4])
 

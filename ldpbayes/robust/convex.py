@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldpbayes.collections import Collection
-from ldpbayes.crosschecking.described import probabilities
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.robust.described import probabilities
 
 
 @dataclass(frozen=True, eq=False)

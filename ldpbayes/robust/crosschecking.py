@@ -8,7 +8,6 @@ import xarray as xr
 from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.collections import as_data
-from ldpbayes.crosschecking.convex import convex_maximum
 from ldpbayes.errors import InfeasibleError, listed
 from ldpbayes.estimators.together import point_estimates
 from ldpbayes.fitness.base import Check
@@ -18,6 +17,7 @@ from ldpbayes.methods.base import seed
 from ldpbayes.presenting import recorded
 from ldpbayes.priors import DEFAULT, prior_for
 from ldpbayes.road.ruling import rule
+from ldpbayes.robust.convex import convex_maximum
 from ldpbayes.theory.enumeration import Enumeration
 
 #: Two posteriors agree where their means differ by at most this many Monte Carlo standard errors.

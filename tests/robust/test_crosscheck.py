@@ -9,8 +9,6 @@ import xarray as xr
 from references.enumeration import enumerated
 
 from ldpbayes import Cells, Collection, Tally, cli, read
-from ldpbayes.crosschecking import compared as crosschecking
-from ldpbayes.crosschecking.compared import crosscheck, predictive_check
 from ldpbayes.errors import ArgumentError
 from ldpbayes.estimators.mle import MLE
 from ldpbayes.fitting import fit
@@ -26,6 +24,8 @@ from ldpbayes.protocols import (
     UnaryEncoding,
     designs,
 )
+from ldpbayes.robust import crosschecking
+from ldpbayes.robust.crosschecking import crosscheck, predictive_check
 
 pytestmark = pytest.mark.together("models")
 LABELS = list("abcd")

@@ -1,0 +1,115 @@
+"""What a larger validation of a device is worth: the standard deviation of P with more trials of its probabilities."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldpbayes import checks
+from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.protocols import AbstractProtocol
+
+__all__ = ["Validation", "validation"]
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Standard deviations of P by the number of trials behind the law of a device.
+
+    Attributes
+    ----------
+    times : tuple of float
+        How many times as many trials as the law stands for; infinite where the device is known.
+    sd : (k, a) array
+        Of each share, for each of these.
+    """
+
+    times: tuple[float, ...]
+    sd: NDArray
+
+    @property
+    def sentence(self) -> str:
+        """What the trials are worth, for the least certain share."""
+        x = int(self.sd[0].argmax())
+        widths = ", ".join(
+            f"{sd:.2g} were the device known" if np.isinf(times) else f"{sd:.2g} with {times:g} times the trials"
+            for times, sd in zip(self.times, self.sd[:, x], strict=True)
+        )
+        return f"The standard deviation of the least certain share: {widths}."
+
+
+def validation(
+    device: AbstractProtocol, n: float, *, p: ArrayLike | None = None, times: Sequence[float] = (1, 2, 5, 10, np.inf)
+) -> Validation:
+    """Return what more trials of a device are worth, for a number of reports.
+
+    The law of the device is scaled, as if there had been so many times as many trials with the same shares. The sd is that
+    of large numbers: the inverse of the information of the reports in P and θ together, and of the law in θ. Near an end of
+    [0, 1] a posterior is narrower on one side.
+
+    Parameters
+    ----------
+    device : protocol
+        With probabilities that are not known exactly.
+    n : float
+        Reports.
+    p : (a,) array, optional
+        Assumed shares; equal ones by default.
+    times : sequence of float
+        Above zero.
+
+    Returns
+    -------
+    Validation
+
+    Raises
+    ------
+    ArgumentError
+        Where the device is known, or a number breaks its rule.
+    InfeasibleError
+        Where the reports do not tell all categories apart.
+
+    Examples
+    --------
+    >>> from ldpbayes.protocols import Channel
+    >>> test = Channel(counts=[[399, 19], [2, 103]])
+    >>> validation(test, 3330, p=[0.98, 0.02], times=[1, 10, float("inf")]).sd[:, 1].round(4).tolist()
+    [0.0059, 0.0036, 0.0032]
+    """
+    checks.instance(device, "device", AbstractProtocol, "a protocol of ldpbayes")
+    law, n = device.device_law(), checks.users(n)
+    if law is None:
+        raise ArgumentError("device must have probabilities that are not known exactly, by counts or Uncertain.")
+    a = device.n_categories
+    shares = np.full(a, 1 / a) if p is None else checks.distribution(p, "p", a)
+    numbers = [checks.real(x, "times", "numbers above 0") for x in checks.entries(times, "times", "numbers above 0")]
+    if not numbers or not all(x > 0 for x in numbers):
+        raise ArgumentError("times must be numbers above 0, at least one.")
+    theta = [unknown.mean for _, unknown in law.unknowns]
+    channel = law.channel(theta)
+    mixed = channel @ shares
+    basis = np.linalg.svd(np.ones((1, a)))[2][1:]  # of changes of P
+    columns, precisions = [channel @ basis.T], []
+    for k, (_, unknown) in enumerate(law.unknowns):
+        mean = unknown.mean
+        spread = np.eye(mean.size)[:-1] - np.eye(mean.size)[-1]  # the last share is one less the others
+        moved = [law.channel([*theta[:k], move, *theta[k + 1 :]]) @ shares for move in spread]
+        columns.append(np.array(moved).T)
+        total = sum(unknown.concentrations) + 1
+        precisions.append(np.linalg.inv((np.diag(mean) - np.outer(mean, mean))[:-1, :-1] / total))
+    slopes, seen = np.concatenate(columns, axis=1), mixed > 0
+    information = n * slopes[seen].T @ (slopes[seen] / mixed[seen, None])
+    if np.linalg.matrix_rank(channel, tol=1e-9) < a:
+        raise InfeasibleError("Reports through this device do not tell all categories apart, however many trials there are.")
+    law_of = np.zeros_like(information)
+    at = a - 1
+    for precision in precisions:
+        law_of[at : at + len(precision), at : at + len(precision)] = precision
+        at += len(precision)
+    out = []
+    for x in numbers:
+        whole = information[: a - 1, : a - 1] if np.isinf(x) else information + x * law_of
+        covariance = np.linalg.inv(whole)[: a - 1, : a - 1]
+        out.append(np.sqrt(np.einsum("ix,ij,jx->x", basis, covariance, basis)))
+    return Validation(tuple(numbers), np.array(out))

@@ -1,0 +1,52 @@
+"""What a larger validation is worth: large-sample sds against posteriors by quadrature."""
+
+import numpy as np
+import pytest
+
+import ldpbayes as lb
+from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.planning import validation
+from ldpbayes.protocols import Channel, Uncertain, christofides, warner
+
+P = np.array([0.7, 0.3])
+
+
+def fitted(device, n=2000):
+    """Return the sd of the posterior where the reports come as expected."""
+    counts = (n * device.matrix @ P).round()
+    survey = lb.Collection(["no", "yes"], [lb.Tally(device, np.arange(len(counts)), counts)])
+    return lb.fit(survey, "flat", random_seed=1)["summary"]["sd"].sel(target="distribution").values[1]
+
+
+@pytest.mark.parametrize("times", [1, 4])
+def test_the_sd_is_that_of_the_posterior(times):
+    counts = np.array([[950, 100], [50, 900]])
+    found = validation(Channel(counts=counts - 1), 2000, p=P, times=[times, np.inf])
+    assert found.sd[0, 1] == pytest.approx(fitted(Channel(counts=times * counts - 1)), rel=0.03)
+    assert found.sd[1, 1] == pytest.approx(fitted(Channel(counts / counts.sum(axis=0))), rel=0.02)
+    assert "known" in found.sentence
+
+
+def test_a_probability_of_a_design():
+    device = warner(Uncertain((1600, 400)))
+    assert validation(device, 2000, p=P).sd[0, 1] == pytest.approx(fitted(device), rel=0.03)
+
+
+def test_three_categories_have_an_sd_each():
+    found = validation(Channel(counts=[[40, 3, 1], [5, 30, 4], [1, 2, 25]]), 1000)
+    assert found.sd.shape == (5, 3)
+    assert (np.diff(found.sd, axis=0) < 0).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: validation(warner(0.7), 100), ArgumentError),
+        (lambda: validation(warner(Uncertain((7, 3))), 100, times=[0]), ArgumentError),
+        (lambda: validation(christofides(Uncertain((3, 4, 3))), 100), InfeasibleError),
+        (lambda: lb.planning.expected_error(warner(Uncertain((7, 3))), 100), InfeasibleError),
+    ],
+)
+def test_what_is_refused(call, error):
+    with pytest.raises(error):
+        call()
