@@ -12,6 +12,8 @@ FARTHEST = 1e100
 TOGETHER = 2**22
 #: Numbers that are ordered together: 2 MB, which a core's cache holds.
 ORDERED = 2**18
+#: Draws that say about where tails begin: three times the tails are put in order then, and all where that is too little.
+SOME = 1024
 #: Numbers (draws × unknowns, or what is said of them) that weighted draws hold at most: 128 MB.
 MOST_HELD = 2**24
 #: Numbers (draws × quantities) of chains that are diagnosed together: 8 MB, and their spectra as much again.

@@ -50,12 +50,10 @@ METHODS = ("auto", "weighted", "hmc", "nuts", "mle")
 MAX_UNKNOWNS = 400
 #: Draws of which the expected frequencies are averaged.
 AVERAGED = 200
-#: Cells × categories × draws above which the fit is announced as slow, with a remedy, and seconds of each.
-SLOW, EACH = 4e9, 2.5e-9
+#: Seconds of each cell × category × draw, of fits that are announced as slow with a remedy where they take ten.
+EACH = 2.5e-9
 #: A factor of so many levels as plain columns, with fewer reports a level than this, is announced as slow, with a remedy.
 MANY_LEVELS, WEAK_LEVEL = 40, 500
-#: A second maximum of the likelihood is mentioned where it is lower by less than this many nats.
-NEXT = 2.0
 #: The prior decides on a coefficient where twice its weight moves the mean or an end by more than so many log odds for one
 #: sd of the column.
 FLOOR_ODDS = 0.3
@@ -270,6 +268,10 @@ def regress(
     if predicted is not None:
         answers = reports.pooled.answers if experiment is None else experiment.traits
         records, of_answer = predicted.of(rows, reports, answers, reference).under(prior, columns.terms)
+    if reports.pooled.device_law is not None:
+        devices.refuse(
+            {"method='mle'": method == "mle", "a private predictor": predicted, "deniers": of_denial, "totals": totals}
+        )
     model = Model.of(columns, reports, reference, of_answer, beside, experiment, link, honesty)
     if totals is not None:
         if records is not None:
@@ -280,8 +282,6 @@ def regress(
     if left_out:
         warn(left_out, DiagnosticWarning)
     facts = {"dropped": reports.dropped} if reports.dropped else {}
-    if method == "mle" and reports.pooled.device_law is not None:
-        raise InfeasibleError("Maximum likelihood needs a device that is known: state its probabilities by known().")
     if method == "mle":
         with OneThread():
             estimate = _maximum(model, request.ci_prob, draws * chains)
@@ -613,7 +613,7 @@ def _maximum(model, ci_prob, draws):
     if model.records is not None:
         if model.design.columns.groups:
             raise InfeasibleError("Maximum likelihood beside an outcome is for common terms only; take the posterior.")
-        return predictor_maximum.estimate(replace(model.target, flat=True), model.n_reports, ci_prob, NEXT)
+        return predictor_maximum.estimate(replace(model.target, flat=True), model.n_reports, ci_prob, maximum.MAXIMA.near)
     if isinstance(prior, Beside) and not isinstance(prior, denying.Denied):
         raise InfeasibleError("Maximum likelihood is not for the trait of lists; take the posterior.")
     if isinstance(prior, Beside) and (reports.weighted or prior.effects):
@@ -661,7 +661,7 @@ def _maximum(model, ci_prob, draws):
         sentence += f" {said}"
     if mixed is not None:
         sentence += f" {mixed.sentence()}"
-    if next_lower < NEXT:
+    if next_lower < maximum.MAXIMA.near:
         sentence += f" The likelihood has another maximum, only {next_lower:.2g} nats lower; standard errors leave it out."
     deviance = -2 * value
     attrs = {
@@ -709,7 +709,7 @@ def _posterior(model, request, watch):
     """Return the result of a model by the asked method, or by the first whose draws can be trusted."""
     facts, rng, method = {}, np.random.default_rng(request.random_seed), request.name
     size = model.target.reports.n_cells * model.prior.n_categories * request.draws * request.chains
-    if size > SLOW:
+    if size * EACH > 10:
         warn(
             f"{model.target.reports.n_cells:,} distinct rows of covariates make this fit slow (about {size * EACH:.0f} s of "
             "weights); covariates that are rounded or binned make fewer.",

@@ -105,7 +105,7 @@ def _headline_of_maximum(result, summary, ci_prob):
     middle, low, high = (format(float(summary[name].sel(at)), spec) for name in ("mean", "lower", "upper"))
     return (
         f"From {source}, by maximum likelihood of {result.formula}: the {scale_of(result.link)} of {at['category']} against "
-        f"{result.reference} for {at['term']}: {middle} ({interval_of(ci_prob)} {low} to {high})."
+        f"{result.reference} moves by {middle} with {at['term']} ({interval_of(ci_prob)} {low} to {high})."
     )
 
 

@@ -12,6 +12,7 @@ from ldpbayes.errors import InfeasibleError, listed
 from ldpbayes.estimators.together import point_estimates
 from ldpbayes.fitness.base import Check
 from ldpbayes.fitness.checking import check
+from ldpbayes.fitness.constants import MIN_P_VALUE
 from ldpbayes.fitting import fit
 from ldpbayes.methods.base import seed
 from ldpbayes.presenting import recorded
@@ -26,8 +27,6 @@ MAX_MCSE = 4.0
 MAX_SD = 3.0
 #: Name of the reference where the posterior is a sum over all tallies of the true values, without a Monte Carlo error.
 ENUMERATION = "enumeration"
-#: A posterior predictive p-value below this flags the channel.
-MIN_P_VALUE = 0.01
 
 
 class CrossCheck(Answer):

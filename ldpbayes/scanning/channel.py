@@ -15,7 +15,8 @@ from ldpbayes.errors import DataError
 from ldpbayes.likelihoods import Summary
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.scanning import passes, pilots
-from ldpbayes.scanning.partials import SIZES, ChannelSums, ReportSample
+from ldpbayes.scanning.constants import MAX_DRIFTED
+from ldpbayes.scanning.partials import SIZES, ChannelSums, Chosen, ReportSample
 from ldpbayes.scanning.pilots import Pilots
 from ldpbayes.sources.encode import Format, cells, encoded_key
 from ldpbayes.sources.stream import Batch
@@ -74,8 +75,20 @@ class ReportChannel:
         """Return the sums of the first pass: counts of reports, or of supports."""
         if self.countable:
             cells_of, *rows = self.form.distinct(batch.table, by, batch.weights)
-            return ChannelSums(tuple(cells_of), rows=tuple(rows))
-        return self.counted(self.parsed(batch, by))
+            _, reports, many = rows
+            counts = None if reports.ndim > 1 else np.bincount(reports, many, self.protocol.n_outputs or 0).astype(np.int64)
+            return ChannelSums(tuple(cells_of), rows=tuple(rows), origins=self._origins(batch, batch.n_reports, counts))
+        parsed = self.parsed(batch, by)
+        sums = self.counted(parsed)
+        supports = sums.sums["supports"].sum(axis=0) if self.protocol.supports() is not None else None
+        origins = self._origins(batch, len(parsed.group), supports)
+        return replace(sums, origins=origins, chosen=Chosen.of(0, parsed.reports))
+
+    def _origins(self, batch, n, counts):
+        """Return the number of reports and counts of a batch by its file."""
+        if batch.piece is None or counts is None or len(counts) > MAX_DRIFTED:
+            return {}
+        return {batch.piece.origin(): np.concatenate([[n], counts])}
 
     def counted(self, parsed: Parsed) -> ChannelSums:
         """Return the sums of the first pass where reports are not counted."""

@@ -201,9 +201,9 @@ class Scan(Recorded):
             yield
             return
         with tempfile.TemporaryDirectory(prefix="ldpbayes-") as folder:
-            partitions, total = Partitions(self.fold, pathlib.Path(folder), self.table.n_rows), NOTHING
-            pieces = self.table.pieces(self.fold.columns)
+            pieces = self.table.pieces(self.fold.columns)  # of files it is then known how many rows they have
             rows, visible = self.table.n_rows, self.progressbar
+            partitions, total = Partitions(self.fold, pathlib.Path(folder), rows), NOTHING
             for piece in track(pieces, _SORTING, rows, shown=visible, weight=lambda item: item.n_rows or 0):
                 total += self.fold.by_user(piece, partitions)
                 self._stop()
@@ -265,6 +265,7 @@ def scan(
     quarantine: Any = None,
     missing: str | float | Sequence[str | float] | None = None,
     copies: str = "refuse",
+    bitorder: str = "big",
 ) -> Scan:
     """Return a scan of reports that need not fit in memory, to be run by calling it.
 
@@ -315,7 +316,7 @@ def scan(
     spark : pyspark.sql.SparkSession or str, optional
         A session, or the URL of a master such as ``"local[2]"``: the workers of Spark read the row groups of Parquet files,
         which they must see under the same paths. The cells are those that one machine finds.
-    bad_rows, quarantine, missing, copies
+    bad_rows, quarantine, missing, copies, bitorder
         As for ``read``: rows that hold no report are refused, or left out, counted and written to a CSV file; answers that
         are missing are counted by cell.
 
@@ -363,8 +364,10 @@ def scan(
     published = [entries.get(METADATA) for entries in table.metadata()]
     made = _made_by(table, protocol, labels_of(categories), level, published)
     by = checks.columns(by, "by") or ()
+    design = made["protocol"].repeats() if user is not None else None
+    single = made["protocol"] if design is None else design.single
     fold = Fold(
-        report=tuple(made["protocol"].report_fields if report is None else checks.columns(report, "report") or ()),
+        report=tuple(single.report_fields if report is None else checks.columns(report, "report") or ()),
         by=tuple(by),
         pilot_by=checks.columns(pilot_by, "pilot_by"),
         sample=None if sample is None else checks.integer(sample, "sample", 0, 10**8),
@@ -374,6 +377,7 @@ def scan(
         of_texts=table.of_texts,
         skip=skipped.most if skipped else 0,
         user=user,
+        bitorder=bitorder,
         missing=Missing.of(missing, by),
         **made,
     )

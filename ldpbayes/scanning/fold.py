@@ -14,7 +14,7 @@ from ldpbayes.arrays import groups_of
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.scanning.channel import ReportChannel
-from ldpbayes.scanning.constants import MOST_ROWS, ROWS_A_CELL
+from ldpbayes.scanning.constants import MAX_DRIFTED, MOST_ROWS, ROWS_A_CELL
 from ldpbayes.scanning.found import ChannelCells, Found
 from ldpbayes.scanning.partials import NOTHING, Partial
 from ldpbayes.scanning.pilots import Keeping, Pilots, posterior_moments
@@ -24,7 +24,7 @@ from ldpbayes.sources.channels import protocol_at
 from ldpbayes.sources.constants import MAX_CHANNELS
 from ldpbayes.sources.encode import Format, encoded_key
 from ldpbayes.sources.keys import check_alike, check_kinds, kinds_of
-from ldpbayes.sources.missing import Missing, answers, sentence
+from ldpbayes.sources.missing import Missing, added, answers, sentence
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.parameters import Stated, difference, parse_protocol, protocol_text
 from ldpbayes.sources.skipping import Skipped, good_rows
@@ -68,6 +68,8 @@ class Fold:
         Whether the protocol that a column states must be this one.
     positions : bool
         Whether whole numbers are known to be reports as the protocol makes them; see ``encode.Format``.
+    bitorder : {"big", "little"}
+        See ``encode.Format``.
     of_texts : bool
         Whether the table holds texts alone, as a CSV file does: keys in plain digits are then whole numbers.
     skip : int
@@ -91,6 +93,7 @@ class Fold:
     make: Callable[[float], AbstractProtocol] | None = None
     fixed: bool = False
     positions: bool = False
+    bitorder: str = "big"
     of_texts: bool = False
     skip: int = 0
     missing: Missing | None = None
@@ -141,7 +144,7 @@ class Fold:
             if self.user is not None:
                 whole, law = histories_of(protocol), with_lengths
                 single = whole.single
-            form = Format(single, self.report, self.labels, self.labelled, self.positions)
+            form = Format(single, self.report, self.labels, self.labelled, self.positions, self.bitorder)
             self._channels[text] = ReportChannel(whole, form, law)
         return text
 
@@ -216,7 +219,10 @@ class Fold:
         """
         if isinstance(piece, Partition):
             return self._partition(piece, at)
-        return self._rows(piece, at, functools.partial(self._sums, at))
+        skipped, total = Skipped(self.skip) if self.skip else None, NOTHING
+        for absent, parts in self._made(piece, functools.partial(self._sums, at), skipped, at):
+            total = sum(parts, total + Partial(missing=absent))
+        return replace(total, skipped=skipped)
 
     def _partition(self, partition, at):
         """Return the partial of the users of a partition."""
@@ -230,17 +236,17 @@ class Fold:
 
     def by_user(self, piece: Piece, partitions: Partitions) -> Partial:
         """Write the reports of a piece to partitions by user, and return how many there were, and which were left out."""
-        return self._rows(piece, None, lambda text, batch: Partial(n_rows=partitions.add(text, batch)))
-
-    def _rows(self, piece, at, work):
-        """Return the sum of what is made of the rows of a piece that hold an answer, of one channel each."""
         skipped = Skipped(self.skip) if self.skip else None
+        many = sum(partitions.write(part) for _, parts in self._made(piece, partitions.split, skipped) for part in parts)
+        return Partial(n_rows=many, skipped=skipped)
+
+    def _made(self, piece, work, skipped, at=None):
+        """Yield (missing answers by cell, what is made of the answers of each channel) of the good rows of each batch."""
         least = 0 if at is None else min(ROWS_A_CELL * len(at.places), MOST_ROWS)
         pieces = [piece] if isinstance(piece, Batch | Piece) else open_source(piece).pieces(self.columns)
         batches = ([own] if isinstance(own, Batch) else own.batches(self.columns, least) for own in pieces)
         alike = {name: self.report for name in self.report}
-        rows = itertools.chain.from_iterable(batches)
-        return replace(sum(good_rows(rows, functools.partial(self._batch, work), skipped, alike), NOTHING), skipped=skipped)
+        return good_rows(itertools.chain.from_iterable(batches), functools.partial(self._batch, work), skipped, alike)
 
     def _sums(self, at, text, batch):
         """Return the partial of a batch of one channel."""
@@ -252,15 +258,15 @@ class Fold:
         return Partial({text: sums}, n_rows=batch.n_reports, kinds=kinds_of(sums.keys) if self.by else ())
 
     def _batch(self, work, batch):
-        """Return the partial of a batch."""
-        total = NOTHING
+        """Return (missing answers by cell, what is made of the answers of each channel) of a batch."""
+        lost: dict = {}
+        made = []
         for text, rows in self._by_channel(batch):
             form = self.channel(text).form
             with batch.part(rows) as own, answers(self.missing, own, form) as (answered, absent):
-                total += Partial(missing=absent)
-                if len(answered):
-                    total += work(text, answered)
-        return total
+                lost = added(lost, absent)
+                made += [work(text, answered)] if len(answered) else []
+        return lost, made
 
     # ---- between the passes ------------------------------------------------------------------------------------------
     def pilots(self, first: Partial) -> Pilots:
@@ -384,8 +390,31 @@ class Fold:
             channels.append(ChannelCells(channel.protocol, cells, of_names))
         notes = ["" if first.skipped is None else first.skipped.sentence, sentence(first.missing, first.n_rows)]
         found = Found(channels, self.by or None, self.labels, notes=" ".join(filter(None, notes)))
+        found.monitor = self._monitor(first, at)
         check_total(first.n_rows, round(found.n_reports))
         return found
+
+    def _monitor(self, first, at):
+        """Return what the sums of the first pass say of the source."""
+        if self.user is not None or (self.countable and all(len(sums.origins) < 2 for sums in first.channels.values())):
+            return None  # and SciPy is not imported
+        from ldpbayes.scanning import monitor
+
+        files, cells, copies = [], [], []
+        for text, sums in first.channels.items():
+            protocol, shares = self.channel(text).protocol, np.full(self.protocol.n_categories, np.nan)
+            if at is not None:
+                n, places = sums.total("n"), [at.places[key] for key in sums.keys]
+                shares = n @ at.points[places] / n.sum()
+                copies.append(monitor.duplicates(protocol, sums, float(n.sum()), shares))
+                supports = sums.total("supports")
+                for place in sorted(set(places)) if len(shares) <= MAX_DRIFTED and self.pilot_by is not None else ():
+                    members = [i for i, other in enumerate(places) if other == place]
+                    parts = {", ".join(map(str, sums.keys[i])): np.append(n[i], supports[i]) for i in members}
+                    cells.append((protocol, at.points[place], parts))
+            files.append((protocol, shares, sums.origins))
+        drifts = [monitor.drift(over, parts) for over, parts in (("files", files), ("cells", cells))]
+        return monitor.Monitor(tuple(filter(None, drifts)), tuple(filter(None, copies)))
 
     def _names(self, keys):
         """Return {key of a partial: that of the result}."""

@@ -13,7 +13,7 @@ import numpy as np
 from ldpbayes.arrays import groups_of
 from ldpbayes.errors import DataError
 from ldpbayes.protocols.formats import distinct
-from ldpbayes.scanning.constants import WAITING
+from ldpbayes.scanning.constants import CHOSEN, WAITING
 from ldpbayes.sources.keys import as_json, from_json
 from ldpbayes.sources.missing import added
 from ldpbayes.sources.skipping import Skipped
@@ -72,6 +72,56 @@ class ReportSample:
         return same and np.array_equal(self.reports, other.reports)
 
 
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """Distinct reports that their content chose, at most ``CHOSEN``: those whose 64-bit key has ``level`` leading zeros.
+
+    Attributes
+    ----------
+    level : int
+    reports : (m, …) array
+    counts : (m,) int64 array
+        How often each came.
+    """
+
+    level: int
+    reports: np.ndarray
+    counts: np.ndarray
+
+    @classmethod
+    def of(cls, level: int, reports: np.ndarray, counts: np.ndarray | None = None) -> Chosen:
+        """Return the reports that are chosen among some, at the least level from ``level`` on that chooses few enough."""
+        flat = np.ascontiguousarray(reports).reshape(len(reports), -1)
+        words = _words(flat) if flat.dtype == np.uint8 else flat.astype(np.uint64)
+        odd, keys = 0x9E3779B97F4A7C15, np.zeros(len(words), dtype=np.uint64)
+        for word in words.reshape(len(words), -1).T:
+            keys ^= word * np.uint64(odd)
+            odd = odd * 0xBF58476D1CE4E5B9 % 2**64
+        keys ^= keys >> np.uint64(32)
+        keys *= np.uint64(0x94D049BB133111EB)
+        if counts is None:
+            counts = np.ones(len(reports), dtype=np.int64)
+        while True:
+            inside = np.flatnonzero(keys < _bound(level)) if level else np.arange(len(keys))
+            if len(inside) <= 4 * CHOSEN or level == 63:  # so many that merging them is cheap
+                some, totals = distinct(reports[inside], counts[inside])
+                if len(some) <= CHOSEN or level == 63:
+                    return cls(level, some, totals)
+            level += 1
+
+    def joined(self, other: Chosen) -> Chosen:
+        """Return the chosen reports of both."""
+        both = np.concatenate([self.reports, other.reports]), np.concatenate([self.counts, other.counts])
+        return Chosen.of(max(self.level, other.level), *both)
+
+
+def _words(rows):
+    """Return rows of bytes as 64-bit words."""
+    if rows.shape[1] % 8:
+        rows = np.pad(rows, [(0, 0), (0, -rows.shape[1] % 8)])
+    return rows.view("<u8")
+
+
 def _bound(level: int) -> np.uint64:
     return np.uint64(2**64 - 1 if level == 0 else 2 ** (64 - level))
 
@@ -101,6 +151,10 @@ class ChannelSums:
         By the key of the cell.
     most : int
         Largest size of a sample.
+    origins : mapping of str to (1 + a,) int64 array
+        By the file, the number of its reports, and how many support each category.
+    chosen : Chosen, optional
+        Reports by whose counts duplicates are seen.
     """
 
     keys: tuple[tuple, ...]
@@ -111,6 +165,8 @@ class ChannelSums:
     settled: int = 0
     samples: Mapping[tuple, ReportSample] = field(default_factory=dict)
     most: int = 0
+    origins: Mapping[str, np.ndarray] = field(default_factory=dict)
+    chosen: Chosen | None = None
 
     def __add__(self, other: ChannelSums) -> ChannelSums:
         """Return the sums of both."""
@@ -121,8 +177,14 @@ class ChannelSums:
             samples[key] = samples[key].joined(sample, most) if key in samples else sample
         sums, errors = self._added(other, moved, len(places))
         rows, settled = self._joined(other, moved)
-        merged = self.merged and other.merged
-        return ChannelSums(tuple(places), sums, errors, rows, merged=merged, settled=settled, samples=samples, most=most)
+        origins = dict(self.origins)
+        for name, part in other.origins.items():
+            origins[name] = origins[name] + part if name in origins else part
+        chosen = self.chosen if other.chosen is None else other.chosen
+        if self.chosen is not None and other.chosen is not None:
+            chosen = self.chosen.joined(other.chosen)
+        merged, held = self.merged and other.merged, {"samples": samples, "origins": origins, "chosen": chosen}
+        return ChannelSums(tuple(places), sums, errors, rows, merged=merged, settled=settled, most=most, **held)
 
     def _added(self, other, moved, n):
         """Return the sums of both pieces over n cells, and what rounding took from them."""
@@ -179,7 +241,12 @@ class ChannelSums:
         samples = [(i, self.samples[key]) for i, key in enumerate(self.keys) if key in self.samples]
         for i, sample in samples:
             arrays |= {f"keys {i}": sample.keys, f"sample {i}": sample.reports}
+        arrays |= {f"origin {i}": part for i, part in enumerate(self.origins.values())}
+        if self.chosen is not None:
+            arrays |= {"chosen": self.chosen.reports, "chosen counts": self.chosen.counts}
         header = {
+            "origins": list(self.origins),
+            "chosen": None if self.chosen is None else self.chosen.level,
             "keys": [[as_json(part) for part in key] for key in self.keys],
             "levels": {str(i): sample.level for i, sample in samples},
             **{name: getattr(self, name) for name in ("merged", "most", "settled")},
@@ -200,7 +267,10 @@ class ChannelSums:
         )
         rows = tuple(arrays[name] for name in _ROWS) if "group" in arrays else ()
         facts = {name: header[name] for name in ("merged", "most", "settled")}
-        return cls(keys, sums, errors, rows, samples=samples, **facts)
+        origins = {name: arrays[f"origin {i}"] for i, name in enumerate(header["origins"])}
+        level = header["chosen"]
+        chosen = None if level is None else Chosen(level, arrays["chosen"], arrays["chosen counts"])
+        return cls(keys, sums, errors, rows, samples=samples, origins=origins, chosen=chosen, **facts)
 
 
 @dataclass(frozen=True, eq=False)

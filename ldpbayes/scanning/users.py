@@ -79,24 +79,29 @@ class Partitions:
         self._cells: dict[tuple, int] = {}
         self._kind: Any = None
 
-    def add(self, text: str, batch: Batch) -> int:
-        """Write the reports of a batch, all of one channel, and return their number."""
+    def split(self, text: str, batch: Batch) -> list[tuple[tuple[str, int], np.ndarray, Any]]:
+        """Return the reports of a batch, all of one channel, by file: (its channel and partition, reports, table)."""
         import pyarrow as pa
 
         parsed = self.fold.channel(text).parsed(batch, self.fold.by)
         codes = np.array([self._cells.setdefault(key, len(self._cells)) for key in parsed.keys])[parsed.group]
         users, hashes = self._users(batch.table)
         data = np.ascontiguousarray(parsed.reports).reshape(len(codes), -1).view(np.uint8)
+        out = []
         for place, rows in groups_of((hashes % np.uint64(self.size)).astype(np.int64)):
             own = pa.py_buffer(data[rows])
             reports = pa.FixedSizeBinaryArray.from_buffers(pa.binary(data.shape[1]), len(rows), [None, own])
             columns = {"user": users.take(arrow_integers(rows)), "cell": arrow_integers(codes[rows]), "report": reports}
-            table = pa.table(columns)
-            if (text, place) not in self._files:
-                path = self.folder / f"{len(self._files)}.arrow"
-                self._files[text, place] = _File(path, parsed.reports, table.schema)
-            self._files[text, place].write(table)
-        return len(codes)
+            out.append(((text, place), parsed.reports, pa.table(columns)))
+        return out
+
+    def write(self, parts: list[tuple[tuple[str, int], np.ndarray, Any]]) -> int:
+        """Write what ``split`` returned, and return the number of reports."""
+        for place, like, table in parts:
+            if place not in self._files:
+                self._files[place] = _File(self.folder / f"{len(self._files)}.arrow", like, table.schema)
+            self._files[place].write(table)
+        return sum(len(table) for *_, table in parts)
 
     def _users(self, table: Any) -> tuple[Any, np.ndarray]:
         """Return the users of rows as an Arrow array, and a hash of each; those of all batches are of one kind."""

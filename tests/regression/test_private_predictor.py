@@ -1,4 +1,4 @@
-"""A private answer as predictor: sums over answers, grids, expectation-maximization, a textbook model, and what is refused."""
+"""A private answer as predictor: sums over answers, grids, EM, a textbook model, and what is refused."""
 
 import itertools
 import json

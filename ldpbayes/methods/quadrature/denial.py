@@ -248,7 +248,9 @@ class DenialMixture:
         odds = logit(np.clip([moments.mean[x] for moments in self.given], 1e-300, 1 - 1e-16))
         ratio = np.exp(odds[places] - (shares * odds[places]).sum(axis=1, keepdims=True))
         moved = at[:, None] * ratio / (1 - at[:, None] * (1 - ratio))
-        given = np.vectorize(lambda k, p: self._function(x, k)(p))(places, moved)
+        given = np.empty(places.shape)
+        for k in np.unique(places):
+            given[places == k] = self._function(x, k)(moved[places == k])
         return float(weight @ (shares * given).sum(axis=1))
 
     def quantiles(self, level):
