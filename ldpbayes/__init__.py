@@ -33,7 +33,6 @@ if TYPE_CHECKING:  # so that editors complete the names that load on first use
     from ldpbayes.answers import comparisons, contrast, poststratify, predictions
     from ldpbayes.association.fitting import associate
     from ldpbayes.collections import Cells, Collection, Tally
-    from ldpbayes.crosschecking.compared import crosscheck
     from ldpbayes.errors import LDPBayesError
     from ldpbayes.examples import list_examples, load_example
     from ldpbayes.fitness import check
@@ -44,6 +43,7 @@ if TYPE_CHECKING:  # so that editors complete the names that load on first use
     from ldpbayes.protocols import GRR, make_protocol
     from ldpbayes.regression import regress
     from ldpbayes.result import load
+    from ldpbayes.robust.crosschecking import crosscheck
     from ldpbayes.scanning import scan
     from ldpbayes.simulation import simulate
     from ldpbayes.sources.door import read, write
@@ -64,7 +64,7 @@ _HOMES = {
     "collections": "collections",
     "comparisons": "answers",
     "contrast": "answers",
-    "crosscheck": "crosschecking.compared",
+    "crosscheck": "robust.crosschecking",
     "errors": "errors",
     "estimators": "estimators",
     "fit": "fitting",

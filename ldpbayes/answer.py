@@ -1,5 +1,7 @@
 """The class of answers: named numbers over labelled dims that can be read."""
 
+from typing import Any
+
 import xarray as xr
 
 from ldpbayes.presenting import AbstractResult
@@ -21,3 +23,14 @@ class Answer(AbstractResult, xr.Dataset):
 
     __slots__ = ()
     _arrays = xr.Dataset
+
+    @property
+    def _call(self) -> str:  # type: ignore[override]  # kept where a copy of the arrays has it
+        return str(self.attrs.get("call", ""))
+
+    def _keep(self, call: str) -> None:
+        self.attrs["call"] = call
+
+    def _random_seed(self) -> Any:
+        seed = self.attrs.get("random_seed")
+        return None if isinstance(seed, str) else seed  # those of its results

@@ -8,6 +8,7 @@ from ldpbayes import checks, rooms
 from ldpbayes.collections import as_data
 from ldpbayes.collections.devices import with_outcomes
 from ldpbayes.errors import DiagnosticWarning, warn
+from ldpbayes.presenting import recorded
 from ldpbayes.priors import DEFAULT
 from ldpbayes.result.extending import checked_groups
 from ldpbayes.result.facts import state
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ldpbayes.result import Result
 
 
+@recorded
 def select_method(
     collection: Any, prior: Any = DEFAULT, *, exclude: Any = (), draws: int | None = None, chains: int | None = None
 ) -> Choice:
@@ -60,6 +62,7 @@ def select_method(
     return replace(choice, prior_reason=ruling.sentence)
 
 
+@recorded
 def fit(
     collection: Any,
     prior: Any = DEFAULT,

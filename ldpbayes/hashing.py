@@ -69,6 +69,24 @@ def label_keys(labels):
     return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
 
 
+def md5_positions(labels, cohorts, hashes, n_bits):
+    """Return the bits that strings set in the filters of google/rappor, shape (C, h, number of strings).
+
+    Bit i is byte i of MD5 of the cohort, in four bytes, the highest first, and the UTF-8 text, modulo the number of bits.
+
+    References
+    ----------
+    https://github.com/google/rappor, client/python/rappor.py.
+    """
+    digests = [
+        hashlib.md5(cohort.to_bytes(4, "big") + label.encode(), usedforsecurity=False).digest()
+        for cohort in range(cohorts)
+        for label in labels
+    ]
+    bits = np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(cohorts, len(labels), 16)[:, :, :hashes]
+    return bits.transpose(0, 2, 1).astype(np.int64) % n_bits
+
+
 def key_buckets(seeds, keys, n_buckets):
     """Return ⌊g·h/2^32⌋ with h the 32 high bits of A·low(key) + A'·high(key) + B mod 2^64; seeds and keys broadcast.
 

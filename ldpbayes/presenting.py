@@ -3,21 +3,78 @@
 Pages know all results, and results know of pages only by name, when one is asked for.
 """
 
+import functools
 import importlib
+import inspect
+import json
+import os
+from collections.abc import Callable, Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import numpy as np
+
+from ldpbayes.errors import shown
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
 
-class AbstractResult:
+class Recorded:
+    """Something that states how it was called for."""
+
+    __slots__ = ()
+    #: What ``settings`` returns, as JSON.
+    _call: Any = ""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What it takes to compute this again: function, version and arguments.
+
+        Arguments are given by name, with defaults and with the seed that was chosen. Data and other objects are described;
+        an answer's results are their own settings.
+
+        Examples
+        --------
+        >>> import ldpbayes as lb
+        >>> nigeria = lb.load_example("nigeria")
+        >>> result = lb.fit(nigeria, "flat")
+        >>> arguments = result.settings["arguments"] | {"collection": nigeria}
+        >>> bool((lb.fit(**arguments)["posterior"] == result["posterior"]).all()["frequency"])
+        True
+        """
+        return json.loads(self._call or "{}")
+
+    def _called(self, function: str, arguments: Mapping[str, Any]) -> None:
+        """Keep how this was computed."""
+        seed = self._random_seed()
+        given = {name: plain(value) for name, value in arguments.items() if value is not None and name != "progressbar"}
+        given |= {} if seed is None or "random_seed" not in arguments else {"random_seed": int(seed)}
+        version = importlib.import_module("ldpbayes").__version__
+        call = {"function": function, "version": version, "arguments": given}
+        self._keep(json.dumps(call, sort_keys=True))
+
+    def _keep(self, call: str) -> None:
+        """Keep settings, as JSON."""
+        object.__setattr__(self, "_call", call)
+
+    def _random_seed(self) -> int | None:
+        """Return the seed that this was computed with; None where nothing is drawn."""
+        return None
+
+
+class AbstractResult(Recorded):
     """Something that answers a question, and can be read, worked on and kept."""
 
     __slots__ = ()
     #: The class of xarray that this is too, where it is arrays.
     _arrays: ClassVar[Any] = None
+
+    @property
+    def headline(self) -> str:
+        """The answer in one sentence: its number, and from how many reports, by what design and by which model it comes."""
+        return self.page().summary
 
     def page(self, **settings: Any) -> Any:
         """Return the Page: what ``ldpbayes.show`` returns of this.
@@ -85,6 +142,55 @@ class AbstractResult:
                 raise
             return arrays
         return f"{page}<details><summary>All arrays (xarray)</summary>{arrays}</details>" if arrays else page
+
+
+def recorded[F: Callable](function: F) -> F:
+    """Return a function whose results state how it was called; see ``Recorded.settings``.
+
+    Parameters
+    ----------
+    function : callable
+        Returns something Recorded.
+    """
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        more = next((name for name, one in signature.parameters.items() if one.kind is one.VAR_KEYWORD), "")
+        arguments = dict(bound.arguments)
+        result._called(function.__name__, arguments | arguments.pop(more, {}))
+        return result
+
+    return cast(F, call)
+
+
+@functools.singledispatch
+def plain(value: Any) -> Any:
+    """Return an argument as JSON holds it; of an object of the package its short text, of any other its class.
+
+    Parameters
+    ----------
+    value : object
+        Modules register how theirs are stated.
+    """
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, Recorded) and value.settings:
+        return value.settings
+    if type(value).__module__.startswith("ldpbayes.") and not isinstance(value, AbstractResult):
+        return shown(value)
+    if isinstance(value, Mapping):
+        return {str(name): plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(part) for part in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, PathLike):
+        return os.fspath(value)
+    return f"<{type(value).__name__}>"  # the text of a frame or a tree takes long to make
 
 
 def _pages() -> Any:

@@ -41,7 +41,6 @@ LAYERS = [
     {"pages", "plots", "pymc"},
     {
         "association",
-        "crosschecking",
         "planning",
         "private_groups",
         "regression",
@@ -147,7 +146,7 @@ HOMES = {
         "priors.product",
     },
     "nutpie": {"inference.nuts", "methods.nuts"},
-    "cvxpy": {"estimators.solvers.convex", "crosschecking.convex"},
+    "cvxpy": {"estimators.solvers.convex", "robust.convex"},
     "arviz_stats": {"inference.importance", "inference.diagnostics"},
     "matplotlib": {"plots", "plots.base"},
     "narwhals": {"sources.frames"},

@@ -75,13 +75,12 @@ def test_page_of_an_answer_leads_with_a_sentence(name):
 def test_settings_of_an_answer_compute_it_again(name):
     of, question, arguments, settings = QUESTIONS[name]
     answer = question(result(of), *arguments, **settings)
-    stated = json.loads(lb.show(answer).again["Settings"])
-    names = {"draws", "chains", "random_seed", "ci_prob"} | ({"reference"} if of == "regress" else set())
-    given = {key: stated[key] for key in names}
+    stated = json.loads(lb.show(answer).again["Settings"])["arguments"]
+    made = dict(stated["result"]["arguments"])
     if of == "fit":
-        again = lb.fit(three(), "jeffreys", **given)
+        again = lb.fit(**made | {"collection": three()})
     else:
-        again = lb.regress(lb.load_example("nigeria_cells"), stated["formula"], **given)
+        again = lb.regress(**made | {"data": lb.load_example("nigeria_cells")})
     assert question(again, *arguments, **settings)["mean"].values.tolist() == answer["mean"].values.tolist()
 
 
@@ -116,14 +115,13 @@ def test_regression_with_deniers_says_who_was_asked_directly_and_can_be_computed
     assert "820 reports through crosswise (p = 0.25) and" in page.summary
     share = 100 * float(found["summary"]["denial_mean"].item())
     assert f"of those in yes an estimated {share:.1f} %" in page.summary
-    stated = json.loads(page.again["Settings"])
+    stated = json.loads(page.again["Settings"])["arguments"] | {"data": frame}
     labels = ["no", "yes"]
     protocols = {
         name: make_protocol(one["name"], categories=labels, parameters=one["parameters"])
         for name, one in stated.pop("protocol").items()
     }
-    del stated["estimates"], stated["exclude"]
-    again = lb.regress(frame, stated.pop("formula"), protocols, **stated)
+    again = lb.regress(protocol=protocols, **stated)
     assert again["posterior"]["coefficients"].values.tolist() == found["posterior"]["coefficients"].values.tolist()
 
 

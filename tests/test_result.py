@@ -16,13 +16,13 @@ import xarray as xr
 
 from ldpbayes import GRR, Cells, Collection, Tally, answers, fit, load, result, save
 from ldpbayes.collections import Derived
-from ldpbayes.crosschecking.compared import predictive_check
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.methods.frequency import frequency_moments
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.pymc import observe
 from ldpbayes.result import saving
 from ldpbayes.result.facts import facts_of
+from ldpbayes.robust.crosschecking import predictive_check
 
 pytestmark = pytest.mark.long
 

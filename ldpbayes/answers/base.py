@@ -24,6 +24,7 @@ from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError, l
 from ldpbayes.estimators.confidence import combined_interval
 from ldpbayes.inference.diagnostics import mcse_of_mean
 from ldpbayes.inference.ends import beta_ends, ends_of_draws, ends_of_equal_draws, tails
+from ldpbayes.presenting import recorded
 from ldpbayes.result.facts import facts_of
 from ldpbayes.result.validation import NO_DRAWS, need_draws, need_result
 
@@ -47,7 +48,7 @@ WORDS = {
 #: What they return unless they say more.
 ANSWER = REFUSES | {"Returns": "Answer\n    mean, sd, lower, upper and their errors mcse, lower_error and upper_error."}
 #: What an answer takes over from its results, as text.
-_STATED = ("settings", "random_seed")
+_STATED = ("random_seed",)
 #: Decorates what questions share.
 part = explained(WORDS)
 
@@ -55,8 +56,8 @@ part = explained(WORDS)
 def asking[F: Callable](words: Mapping[str, str]) -> Callable[[F], F]:
     """Return a decorator of questions: it completes the docstring, and the answer says of what it is and how it was asked.
 
-    The attributes are ``n_reports``, ``source`` (design and model in words), ``settings`` and ``random_seed`` of the
-    results, and ``asked``, the question as it was called.
+    The attributes are ``n_reports``, ``source`` (design and model in words) and ``random_seed`` of the results, ``asked``,
+    the question as it was called, and ``call``, that of ``settings``.
 
     Parameters
     ----------
@@ -65,12 +66,12 @@ def asking[F: Callable](words: Mapping[str, str]) -> Callable[[F], F]:
     """
 
     def decorate(function: F) -> F:
-        signature = inspect.signature(function)
+        signature, question = inspect.signature(function), recorded(function)
 
         @explained(words, ANSWER)
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            answer = function(*args, **kwargs)
+            answer = question(*args, **kwargs)
             given = signature.bind(*args, **kwargs).arguments
             asked = ", ".join(_argument(name, value) for name, value in given.items())
             results = [

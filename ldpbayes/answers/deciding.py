@@ -65,11 +65,8 @@ def decision_given(
         moved += ", and the reports do not narrow them" if by == "prior" else ""
         held = f"the prior holds more than half of the information on {many.rstrip(',')}"  # ends stand at 0 and 1
         reasons.append(moved if farthest > SENSITIVITY.moved else held)
-    if collection is not None and collection.laws and not collection.noncompliance().identified:
-        reasons.append(
-            "no number of reports identifies the share γ of respondents who ignore the device, so that γ, and P with it, "
-            "follows the prior within what the reports allow"
-        )
+    if collection is not None and (undecided := collection.undecided()):
+        reasons.append(undecided)
         return _decided("prior", share, f"{START}{'; '.join(reasons)}.")
     weak, outdone = bool(reasons), log_bayes_factor > LARGEST_FACTOR
     if outdone:

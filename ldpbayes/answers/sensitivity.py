@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.inference.scaling import POWERS, SENSITIVITY, Scaled, by_weights
-from ldpbayes.methods.conditioned_product.batched import BLOCK
+from ldpbayes.methods.conditioned_product.constants import SETS
 from ldpbayes.methods.expanded import expanded, joined
 from ldpbayes.methods.problem import Problem
 from ldpbayes.methods.products import Products
@@ -130,7 +130,7 @@ def _moments(
     make: Callable[[list[int]], Products], places: list[int], alphas: list, route: str | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return means and sds (alphas, cells, a) under some Dirichlet priors, of a block of cells at a time."""
-    out, step = [], max(1, BLOCK // alphas[0].size)
+    out, step = [], max(1, SETS // alphas[0].size)
     for start in range(0, len(places), step):
         products = make(places[start : start + step])
         engines = [products.engine(alpha, route=route) for alpha in alphas]

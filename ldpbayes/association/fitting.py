@@ -26,6 +26,7 @@ from ldpbayes.fitting import fit
 from ldpbayes.methods.base import seed
 from ldpbayes.methods.evidence import log_bayes_factors
 from ldpbayes.methods.loglinear import evidences
+from ldpbayes.presenting import recorded
 from ldpbayes.priors import LogLinear, as_prior
 from ldpbayes.protocols import Attributes
 from ldpbayes.result.facts import facts_of, log_evidence, state
@@ -40,6 +41,7 @@ PATIENCE = 5.0
 TAKEN = ("mean", "sd", "lower", "upper", "mcse", "median", "log_mean", "log_sd", "log_mcse", "probability_above_one")
 
 
+@recorded
 def associate(
     data,
     reports: Mapping[str, str] | None = None,

@@ -26,7 +26,7 @@ def command(
 
       ldpbayes crosscheck example:minarets --page crosscheck.html
     """
-    from ldpbayes.crosschecking.compared import crosscheck
+    from ldpbayes.robust.crosschecking import crosscheck
 
     outputs.check()
     collection = options.read(file, by, **table.settings, **options.assigned(assignments, *options.SAMPLE))

@@ -51,8 +51,6 @@ def command(
       ldpbayes fit summaries.parquet --by country
 
       ldpbayes scan reports/ --protocol oue -p epsilon=1 --categories 128 --by country --checkpoint scan.state
-
-      ldpbayes scan reports/ --protocol oue --categories 128 --by country --epsilon-column eps
     """
     from ldpbayes.scanning import scan, summary_files
 
@@ -70,7 +68,7 @@ def command(
         pilot_by=options.columns(pilot_by),
         **channels,
         progressbar=outputs.shows_progress,
-        missing=options.assigned(assignments, "missing+").get("missing"),
+        **options.assigned(assignments, "missing+", "by_user"),
         **reading,
     )
     try:

@@ -1,4 +1,4 @@
-"""What all data that are fitted have in common."""
+"""Reports: the one kind of data inside, of one cell or of several."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from ldpbayes.collections.noncompliance import with_deniers, with_noncompliers
+from ldpbayes.collections.wrappers import WRAPPERS, AbstractWrapper
 from ldpbayes.errors import ArgumentError, CompositeWarning, RankDeficientWarning, warn
 from ldpbayes.protocols.uncertain import Uncertain
 
 if TYPE_CHECKING:
-    from ldpbayes.collections.collection import Collection
     from ldpbayes.collections.tally import Tally
     from ldpbayes.likelihoods import AbstractLikelihood
 
@@ -21,18 +21,15 @@ LONGEST = 60
 LEFT_OUT = "left out"
 #: What a result of summaries says of the draws of F: mean and sd are known, draws are not.
 MOMENTS_ONLY = "moments only"
-#: What weights leave out, and what is said of cells some of which have them; the numbers of each are facts about it.
-NO_USERS = "The respondents' own frequencies F and the evidence have no meaning under weights and are left out."
-WEIGHTED_CELLS = f"Pseudo-posterior: every cell has weights that add up to about n / deff. {NO_USERS}"
-#: What is said of cells that respondents of one cluster are in, and of every sum and difference of such cells.
-SHARED_CLUSTERS = (
-    "Cells have clusters in common, so that their errors go together: the interval of each cell is right, those of sums and "
-    "differences take them as independent. regress by the grouping columns, with the same cluster, has the error of both."
-)
 
 
-class AbstractData(ABC):
-    """Reports, or sums over them, of one cell or of several; the last categories may be those who deny or do not comply."""
+class Reports(ABC):
+    """Reports, or sums over them, of one cell or of several; the last categories may be those who deny or do not comply.
+
+    What is fitted, described and shown is of this kind: a ``Collection`` and a ``Summarized`` are one cell, ``Cells`` are
+    several, and a ``Tally`` becomes a collection at the door (``as_data``). ``collections()`` yields the cells; ``dims`` and
+    ``shape`` say whether arrays have an axis for them.
+    """
 
     #: Grouping columns, and the cells' labels; none where there is one cell.
     by: tuple[str, ...] = ()
@@ -62,6 +59,23 @@ class AbstractData(ABC):
     def weighted(self) -> bool:
         """Whether sampling weights temper the likelihood, so that its evidence and F have no meaning."""
         return any(data.survey is not None for data in self.collections())
+
+    @property
+    def obstacle(self) -> str:
+        """Why evidence does not compare priors, nor has F a meaning of its own, in words; empty of plain likelihoods.
+
+        That is so where something wraps the likelihood: weights, or respondents who may deny or ignore the device.
+        """
+        return self.doubt or ("the reports are weighted" if self.weighted else "")
+
+    @property
+    def stated(self) -> Mapping[str, Any]:
+        """What every result of these data says of what wraps their likelihood, by name; empty of plain ones."""
+        return {}
+
+    def undecided(self) -> str:
+        """Return what no number of these reports decides, but the prior, in words; empty where there is nothing."""
+        return ""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -175,7 +189,7 @@ class AbstractData(ABC):
         """
         return self._extended(with_deniers, of, say, channel)
 
-    def _extended(self, extend: Callable[..., Collection], *stated: Any) -> Self:
+    def _extended(self, extend: Callable[..., Any], *stated: Any) -> Self:
         """Return these data with what a function makes of each collection; a cell may lack a channel that others have."""
         if not self.keeps_reports:
             raise ArgumentError("summaries have no reports, so that a law cannot be added to them.")
@@ -191,6 +205,15 @@ class AbstractData(ABC):
         """The law of the outcomes of uncertain devices, where the categories are these; else None. See ``with_outcomes``."""
         tallies = next(iter(self.collections())).tallies if self.n_laws else ()
         return tallies[0].protocol.device_law() if tallies else None
+
+    @property
+    def wrapper(self) -> AbstractWrapper | None:
+        """What the last categories are that are no answers; None where everybody follows the device."""
+        return WRAPPERS[next(iter(self.collections())).tallies[0].protocol.wrapper] if self.n_laws else None
+
+    def explained(self) -> dict[str, str]:
+        """Return what P and F mean where something wraps the device, by the name of the fact; else nothing."""
+        return self.wrapper.stated(bool(self.by)) if self.wrapper else {}
 
     @property
     def n_laws(self) -> int:
@@ -215,16 +238,12 @@ class AbstractData(ABC):
     @property
     def denied(self) -> tuple[str, ...]:
         """The answers that some of their people deny; empty where nobody does."""
-        if self.device_law is not None:
-            return ()
-        return tuple(self.categories[x] for x in self.owners if x is not None)
+        return self.wrapper.denied(self) if self.wrapper else ()
 
     @property
     def doubt(self) -> str:
         """What some respondents may do instead of following the device, in words; empty where everybody follows it."""
-        if self.device_law is not None:
-            return "the probabilities of the device are uncertain"
-        return "" if not self.n_laws else "respondents may deny" if self.denied else "respondents may ignore the device"
+        return self.wrapper.doubt if self.wrapper else ""
 
 
 def mechanisms(channels: Mapping[str, Sequence[tuple[int, Any]]]) -> str:
@@ -233,7 +252,7 @@ def mechanisms(channels: Mapping[str, Sequence[tuple[int, Any]]]) -> str:
     Parameters
     ----------
     channels : mapping of str to sequence of (int, Tally)
-        As ``AbstractData.channels`` has them; without any of them nothing is known, and the text is empty.
+        As ``Reports.channels`` has them; without any of them nothing is known, and the text is empty.
     """
     users: dict[str, int] = {}
     for _, tally in (pair for pairs in channels.values() for pair in pairs):

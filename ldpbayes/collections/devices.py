@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ldpbayes.collections.constants import MAX_OUTCOMES
-from ldpbayes.collections.noncompliance import extended, shares_of
+from ldpbayes.collections.noncompliance import extended
 from ldpbayes.collections.tally import Tally
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.protocols.outcomes import Outcomes
-
-if TYPE_CHECKING:
-    from ldpbayes.collections.collection import Collection
 
 
 def over_outcomes(protocols: Mapping[str, Any], categories: Sequence[str]) -> tuple[dict, tuple[str, ...]]:
@@ -78,16 +75,16 @@ def with_outcomes(data: Any) -> Any:
         return data
     wrapped = {protocol.inner: protocol for protocol in named.values()}
 
-    def extend(collection: Collection) -> Collection:
+    def extend(collection: Any) -> Any:
         tallies = [Tally.trusted(wrapped[t.protocol], t.reports, t.counts, t.name) for t in collection.tallies]
         return extended(collection, labels[data.n_categories :], tallies)
 
     return data._mapped(extend)
 
 
-def without_outcomes(collection: Collection) -> Collection:
+def without_outcomes(collection: Any) -> Any:
     """Return the collection that ``with_outcomes`` was given, with its derived quantities."""
-    brought, answers = {item.name for item in shares_of(collection)}, collection.answers
+    brought, answers = {item.name for item in collection.wrapper.shares(collection)}, collection.answers
     derived = []
     for item in collection.derived:
         if item.name not in brought:

@@ -17,6 +17,15 @@ from ldpbayes.collections.tally import rows_weighed
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.likelihoods import Rows, StackedRows
 
+#: What weights leave out.
+NO_USERS = "The respondents' own frequencies F and the evidence have no meaning under weights and are left out."
+#: What is said of cells some of which have weights; the numbers of each are facts about it.
+WEIGHTED_CELLS = f"Pseudo-posterior: every cell has weights that add up to about n / deff. {NO_USERS}"
+#: What is said of cells that respondents of one cluster are in, and of every sum and difference of such cells.
+SHARED_CLUSTERS = (
+    "Cells have clusters in common, so that their errors go together: the interval of each cell is right, those of sums and "
+    "differences take them as independent. regress by the grouping columns, with the same cluster, has the error of both."
+)
 #: With fewer degrees of freedom a design effect is said to be uncertain: quantiles of t are 4 % and more above normal ones.
 FEW = 30
 #: The one stratum of a sample without strata, which no label can have.
@@ -618,6 +627,13 @@ class Survey:
         """Return the stratum of each row: one for all of a sample without strata."""
         return [ALL] * len(self.counts) if self.strata is None else self.strata.tolist()
 
+    def stated(self) -> dict[str, Any]:
+        """Return what every result says of these weights, by name, once their design effect is known."""
+        if self.effect is None:
+            return {}
+        pseudo = f"{self.sentence()} {self.effect.sentence()} This is a pseudo-posterior. {NO_USERS}"
+        return {"design_effect": self.effect.value, "kish_effect": self.effect.kish, "pseudo": pseudo}
+
     def sentence(self) -> str:
         """Return how these respondents were sampled."""
         words = ["weights"] if np.ptp(self.weights) > 0 else []
@@ -628,3 +644,16 @@ class Survey:
         words += ["a finite population"] if self.population is not None else []
         named = f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
         return f"Sampled with {named or 'equal weights'}."
+
+
+def stated_of_cells(surveys: Sequence[Survey]) -> dict[str, Any]:
+    """Return what every result of cells says of their weights, and of the clusters that they have in common.
+
+    Parameters
+    ----------
+    surveys : sequence of Survey
+        Of the cells that have one.
+    """
+    clusters = [survey.sampled_clusters() for survey in surveys]
+    shared = sum(map(len, clusters)) > len(set[tuple]().union(*clusters))
+    return ({"pseudo": WEIGHTED_CELLS} if surveys else {}) | ({"clusters": SHARED_CLUSTERS} if shared else {})

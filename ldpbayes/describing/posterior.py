@@ -12,7 +12,6 @@ from ldpbayes.answers.sensitivity import of_draws, of_trait, sensitivities
 from ldpbayes.answers.value import prior_of_shares, worth_given
 from ldpbayes.collections import Collection
 from ldpbayes.collections.cells import FACTS
-from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.estimators.confidence import confidence_intervals
 from ldpbayes.estimators.together import point_estimates
 from ldpbayes.fitness.cells import compliance_of_cells, verdict_of_cells
@@ -56,8 +55,8 @@ def describe(fit: Fit, problems: Sequence[Problem], prior: Any, evidence_of: Evi
     joint = None if data.keeps_reports else combined(p_values, data)
     sentence, flagged = verdict_of_cells(data.labels, p_values, combined=joint)
     fit.facts |= {"fitness": sentence, "fitness_flagged": int(flagged)}
-    words = words_of(data)
-    if f"{words.test}_p" in fit.cells:
+    words = data.wrapper
+    if words and f"{words.test}_p" in fit.cells:
         fit.facts[words.test] = compliance_of_cells(data.labels, fit.cells[f"{words.test}_p"], words.some)
     if problems:
         fit.facts |= decision_of_cells(data.labels, fit.cells)
@@ -81,7 +80,7 @@ def _of_each(fit: Fit, problems: Sequence[Problem], evidence_of: EvidenceOf) -> 
     facts: list[dict] = []
     for k, (cell, problem) in enumerate(zip(cells, problems, strict=True)):
         if not cell.keeps_reports:
-            facts.append(_fitness(fit, k, cell))
+            facts.append(_fitness(fit, k, cell) | decision_given(None, asked[k]))
             continue
         favoured, attrs = np.nan, _of_rooms(fit, cell, evidences[k], problem.prior, evidence_of)
         if k in factor_of:
@@ -142,8 +141,7 @@ def _of_cells_together(fit: Fit, prior: Any, evidence_of: EvidenceOf) -> list[di
         if cell.keeps_reports:
             if cell.n_reports:  # no evidence of a cell alone: that of the others is in its posterior
                 attrs |= _of_rooms(fit, cell, None, prior, evidence_of)
-            if cell.survey is not None:
-                attrs["design_effect"] = cell.survey.effect.value
+            attrs |= {name: value for name, value in cell.stated.items() if name in FACTS}
         facts.append(attrs)
     fit.facts |= decision_of_cells(cells.labels, None, scaled)
     return facts
@@ -161,7 +159,7 @@ def _add_facts(fit: Fit, facts: Sequence[dict[str, Any]]) -> None:
 
 def _plain(cell: Any) -> bool:
     """Return whether all reports of a cell were kept, count alike, and come from people who follow the device."""
-    return cell.keeps_reports and not cell.laws and not cell.weighted
+    return cell.keeps_reports and not cell.obstacle
 
 
 def _estimated(fit: Fit, most: float = math.inf) -> list[list]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbayes import checks
-from ldpbayes.collections.noncompliance import Words
+from ldpbayes.collections.wrappers import AbstractWrapper
 from ldpbayes.presenting import AbstractResult
 
 #: Weight of a test whose small p-values are tiny: it takes next to nothing of the level from the other tests.
@@ -64,14 +64,14 @@ class ComplianceTest:
     p_value : float
     gamma : float
         Their share at the maximum.
-    words : Words
+    words : AbstractWrapper
         What is said of them.
     """
 
     statistic: float
     p_value: float
     gamma: float
-    words: Words
+    words: AbstractWrapper
 
     def sentence(self, size: float = 0.05) -> str:
         """Return whether some ignore the device or deny, at a level."""
@@ -98,12 +98,15 @@ class Fitness(AbstractResult):
     compliance : ComplianceTest or None
         The test that nobody ignores the device or denies, where the collection says how somebody may and the reports
         identify their share. It is no test of fit: the model that is tested has such respondents.
+    source : str
+        Reports and design in words.
     """
 
     checks: tuple[Check, ...]
     size: float = 0.05
     notes: tuple[str, ...] = field(default=())
     compliance: ComplianceTest | None = None
+    source: str = ""
 
     def __post_init__(self):
         object.__setattr__(self, "size", checks.probability(self.size, "size", open_low=True, open_high=True))

@@ -31,6 +31,8 @@ class CellsFitness(AbstractResult):
         Probability with which honest reports are flagged, all cells together.
     combined : (k,) array, optional
         P-values that are combined, where they are not those of each cell: see ``sums.combined``.
+    source : str
+        Reports and designs in words.
     """
 
     labels: tuple[str, ...]
@@ -38,6 +40,7 @@ class CellsFitness(AbstractResult):
     equality: Check | None = None
     size: float = 0.05
     combined: FloatArray | None = None
+    source: str = ""
 
     @property
     def p_values(self) -> NDArray:

@@ -1,6 +1,7 @@
 """check(): can these reports have come from their design?"""
 
 import math
+from dataclasses import replace
 from typing import Any, overload
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.arrays import FloatArray
 from ldpbayes.collections import Cells, Collection, Tally, as_data
+from ldpbayes.collections.data import mechanisms
 from ldpbayes.collections.devices import with_outcomes
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.estimators.solvers.base import certificate
@@ -20,6 +22,7 @@ from ldpbayes.fitness.nested import compliance_test, equality_test
 from ldpbayes.fitness.structural import structural_checks, support_checks
 from ldpbayes.fitness.sums import combined, fitness_of_sums
 from ldpbayes.likelihoods import Summary
+from ldpbayes.presenting import recorded
 
 #: An estimate that is handed in may be so many nats below the maximum: a twentieth of what would move a p-value.
 MAX_GAP = 0.05
@@ -50,6 +53,7 @@ def check(
 def check(collection: Cells, *, size: float = ..., random_seed: Seed = ..., replications: int = ...) -> CellsFitness: ...
 
 
+@recorded
 def check(
     collection: Collection | Tally | Cells | Summary,
     *,
@@ -101,11 +105,14 @@ def check(
     """
     data, size = with_outcomes(as_data(collection)), checks.probability(size, "size")
     replications = checks.integer(replications, "replications", minimum=19, maximum=10**6)
+    tested: Fitness | CellsFitness
     if data.by:
-        return _check_cells(data, size, random_seed, replications)
-    if not data.keeps_reports:
-        return fitness_of_sums(data.likelihood, size)
-    return _check_one(data, size, random_seed, replications, estimate)
+        tested = _check_cells(data, size, random_seed, replications)
+    elif not data.keeps_reports:
+        tested = fitness_of_sums(data.likelihood, size)
+    else:
+        tested = _check_one(data, size, random_seed, replications, estimate)
+    return replace(tested, source=mechanisms(data.channels()) or f"{data.n_reports:,} reports")
 
 
 def _check_one(
@@ -141,12 +148,8 @@ def _check_one(
         if tally not in tallies or not compared:
             checks_made += support_checks(tally)
     checks_made += copies_checks(collection, estimate)
-    tested = (
-        collection.laws
-        and collection.device_law is None
-        and not collection.weighted
-        and collection.noncompliance().identified
-    )
+    wrapper = None if collection.weighted else collection.wrapper
+    tested = wrapper is not None and wrapper.tested and collection.noncompliance().identified
     compliance = compliance_test(collection) if tested else None
     return Fitness(tuple(c for c in checks_made if math.isfinite(c.p_value)), size, tuple(notes), compliance)
 

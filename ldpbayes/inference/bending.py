@@ -25,6 +25,12 @@ class ScaledEffects(NamedTuple):
     scale: float
     power: int
 
+    def moved(self, start: int) -> "ScaledEffects":
+        """Return the same of unknowns that stand after others."""
+        span = self.span
+        span = slice(span.start + start, span.stop + start, span.step) if isinstance(span, slice) else span + start
+        return self._replace(place=self.place + start, span=span)
+
 
 @dataclass(frozen=True, eq=False)
 class Bend:
@@ -58,7 +64,7 @@ class Bend:
     batches: Sequence[ScaledEffects]
     at: np.ndarray
     precision: np.ndarray
-    normality: float = 1.0
+    normality: float
 
     def unbent(self, y: np.ndarray) -> np.ndarray:
         """Return the unknowns, shape (…, u)."""

@@ -1,7 +1,7 @@
-"""Distributions that propose draws: a multivariate t, with two scales along each axis where asked, and mixtures of these."""
+"""Distributions that propose draws: a multivariate t, independent skewed coordinates, the prior, and mixtures of these."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ from scipy.special import gammaincinv, gammaln, ndtri
 
 @dataclass(frozen=True, eq=False)
 class StudentT:
-    """Multivariate t: centre + R v; a split one has a scale ahead of its centre and another behind it along each axis.
+    """Multivariate t: centre + R v.
 
     Attributes
     ----------
@@ -20,19 +20,11 @@ class StudentT:
         R, whose columns are the axes.
     degrees : float
         Of freedom. Chosen once: tails heavier than those of the posterior keep weights bounded.
-    ahead, behind : (u,) arrays, optional
-        Scales of v; one where not given.
-
-    References
-    ----------
-    Geweke (1989), Econometrica 57, on split ones.
     """
 
     centre: np.ndarray
     root: np.ndarray
     degrees: float = 8.0
-    ahead: np.ndarray | None = None
-    behind: np.ndarray | None = None
 
     @classmethod
     def standard(cls, size: int, each: float) -> "StudentT":
@@ -53,10 +45,8 @@ class StudentT:
         except np.linalg.LinAlgError:
             return None
 
-    def parts(
-        self, draws: np.ndarray, weight: np.ndarray, number: int, widened: float, clustered: int
-    ) -> "tuple[tuple[StudentT, ...], np.ndarray] | None":
-        """Return one for each of some clusters of weighted draws, and their shares; None where a cluster spans too little.
+    def clusters(self, draws: np.ndarray, weight: np.ndarray, number: int, clustered: int) -> np.ndarray | None:
+        """Return to which of some clusters each of weighted draws belongs; None where the draws of one span too little.
 
         Parameters
         ----------
@@ -65,8 +55,6 @@ class StudentT:
             Normalized.
         number : int
             Of the clusters.
-        widened : float
-            How many times wider each is than its cluster.
         clustered : int
             Draws that the places of the clusters come from, at most.
 
@@ -80,34 +68,14 @@ class StudentT:
         some = rng.choice(len(x), min(len(x), clustered), p=weight)
         centres, _ = kmeans2(x[some], number, minit="++", seed=rng)
         nearest, _ = vq(x, centres)
-        shares = np.bincount(nearest, weight, number)
-        if not (shares**2 > self.size * np.bincount(nearest, weight**2, number)).all():  # no more draws than axes
-            return None
-        laws = [StudentT.fitted(draws[nearest == k], weight[nearest == k] / shares[k], self.degrees) for k in range(number)]
-        return None if None in laws else (tuple(replace(law, root=widened * law.root) for law in laws if law), shares)
-
-    def halves(self, draws: np.ndarray, weight: np.ndarray) -> "StudentT":
-        """Return the split one with the scales of weighted draws ahead of zero and behind it, no narrower than this.
-
-        Parameters
-        ----------
-        draws : (S, u) array
-            Coordinates v.
-        weight : (S,) array
-            Normalized.
-        """
-        sides = [np.sqrt(weight @ (draws**2 * on) / np.maximum(weight @ on, 1e-3)) for on in (draws > 0, draws < 0)]
-        ahead, behind = np.maximum(sides, 1.0)
-        return replace(self, ahead=ahead, behind=behind)
+        shares, squares = (np.bincount(nearest, power, number) for power in (weight, weight**2))
+        return nearest if (shares**2 > self.size * squares).all() else None  # more draws than axes
 
     def draw(self, size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Return (draws, their log-densities)."""
         v = rng.standard_normal((size, self.centre.size))
         v /= np.sqrt(rng.chisquare(self.degrees, size) / self.degrees)[:, None]
         log_density = self._standard((v**2).sum(axis=1))
-        if self.ahead is not None and self.behind is not None:
-            forward = rng.random(v.shape) < self.ahead / (self.ahead + self.behind)
-            v = np.abs(v) * np.where(forward, self.ahead, -self.behind)
         return self.centre + v @ self.root.T, log_density
 
     @property
@@ -121,21 +89,14 @@ class StudentT:
         return self.size + 1
 
     def spread(self, uniform: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return the draws of uniform numbers (S, uniforms), such as Sobol points."""
+        """Return the draws of uniform numbers (S, uniforms), such as Sobol points, or of the first of more."""
         u, nu = self.centre.size, self.degrees
-        ahead, behind = (np.ones(u) if side is None else side for side in (self.ahead, self.behind))
-        below = behind / (ahead + behind)
-        q = uniform[:, :u]
-        back = q < below
-        half = np.where(back, q / below, (1 - q) / (1 - below))
-        v = np.where(back, behind, -ahead) * ndtri(0.5 * half)
-        return self.centre + v / np.sqrt(2 * gammaincinv(nu / 2, uniform[:, u:]) / nu) @ self.root.T
+        v = ndtri(uniform[:, :u])
+        return self.centre + v / np.sqrt(2 * gammaincinv(nu / 2, uniform[:, u : u + 1]) / nu) @ self.root.T
 
     def log_density(self, z: np.ndarray) -> np.ndarray:
         """Return the log-density at z (S, u)."""
         v = (z - self.centre) @ self._inverse.T
-        if self.ahead is not None and self.behind is not None:
-            v = v / np.where(v > 0, self.ahead, self.behind)
         return self._standard((v**2).sum(axis=1))
 
     @cached_property
@@ -144,14 +105,99 @@ class StudentT:
 
     @cached_property
     def _log_root(self):
-        wider = 0.0 if self.ahead is None else np.log((self.ahead + self.behind) / 2).sum()
-        return np.linalg.slogdet(self.root)[1] + wider
+        return np.linalg.slogdet(self.root)[1]
 
     def _standard(self, square):
-        """Return the log-density where |v|², over the scales, has these values."""
+        """Return the log-density where |v|² has these values."""
         u, nu = self.centre.size, self.degrees
         constant = gammaln((nu + u) / 2) - gammaln(nu / 2) - 0.5 * u * math.log(nu * math.pi) - self._log_root
         return constant - 0.5 * (nu + u) * np.log1p(square / nu)
+
+
+@dataclass(frozen=True, eq=False)
+class Johnson:
+    """Independent coordinates centre + σ sinh(δ z)/δ of standard normal z, with a σ and a δ on either side of the centre.
+
+    Effects given their scales are nearly independent; one that reports bound, rather than saying where it is, has a long
+    tail on one side. These tails are longer than exponential ones.
+
+    Attributes
+    ----------
+    centre : (u,) array
+    scale : (2, u) array
+        σ ahead and behind.
+    shape : (2, u) array
+        w = exp(2 δ²).
+    least : float
+        Of w. Bank: at 1.65 most coordinates have too long tails, at 1.05 weights are large in some.
+
+    References
+    ----------
+    Johnson (1949), Biometrika 36, on the family S_U.
+    """
+
+    centre: np.ndarray
+    scale: np.ndarray
+    shape: np.ndarray
+    least: float = 1.2
+
+    @classmethod
+    def standard(cls, size: int) -> "Johnson":
+        """Return that about zero with variances one."""
+        return cls._of(np.zeros(size), np.ones((2, size)), np.zeros((2, size)))
+
+    @classmethod
+    def fitted(cls, draws: np.ndarray, weight: np.ndarray) -> "Johnson":
+        """Return that with the second and fourth moments of weighted draws on either side of their mean.
+
+        With w = exp(2 δ²) the second is σ² (w − 1)/log w, and the kurtosis (w² + 2 w + 3)/2.
+
+        Parameters
+        ----------
+        draws : (S, u) array
+        weight : (S,) array
+            Normalized.
+        """
+        centre = weight @ draws
+        square = (draws - centre) ** 2
+        total, ahead = weight @ square, draws > centre
+        halves = [(weight @ of for of in (side, side * square, side * square**2)) for side in (ahead, ~ahead)]
+        share, second, fourth = np.swapaxes([list(half) for half in halves], 0, 1)
+        second = np.maximum(second / share, 0.25 * total)
+        return cls._of(centre, second, fourth / share / second**2)
+
+    @classmethod
+    def _of(cls, centre, second, kurtosis):
+        shape = np.maximum(np.sqrt(2 * np.maximum(kurtosis, 3.0) - 2) - 1, cls.least)
+        return cls(centre, np.sqrt(second * np.log(shape) / (shape - 1)), shape)
+
+    @property
+    def size(self) -> int:
+        """How many coordinates there are."""
+        return self.centre.size
+
+    uniforms = size
+
+    @cached_property
+    def _delta(self):
+        return np.sqrt(0.5 * np.log(self.shape))
+
+    def spread(self, uniform: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return the draws of uniform numbers (S, u), or of the first of more."""
+        uniform, delta, wide = uniform[:, : self.size], self._delta, self.scale / self._delta
+        below = self.scale[1] / self.scale.sum(axis=0)
+        back = uniform < below
+        z = ndtri(0.5 * np.where(back, uniform / below, (1 - uniform) / (1 - below)))  # not above zero
+        return self.centre + np.sinh(np.where(back, *delta[::-1]) * z) * np.where(back, wide[1], -wide[0])
+
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        """Return the log-density at z (S, u)."""
+        apart = z - self.centre
+        ahead = apart > 0
+        y = apart * np.where(ahead, *(self._delta / self.scale))
+        normal = np.arcsinh(y) / np.where(ahead, *self._delta)
+        constant = np.log(self.scale.mean(axis=0)).sum() + 0.5 * self.size * math.log(2 * math.pi)
+        return -0.5 * (normal**2 + np.log1p(y**2)).sum(axis=1) - constant
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +206,7 @@ class Mixture:
 
     Attributes
     ----------
-    components : tuple of StudentT, SplitProposal or FromPrior
+    components : tuple of StudentT, SplitProposal, Mixture or FromPrior
     shares : (k,) array
         With sum one.
     """
@@ -195,16 +241,16 @@ class Mixture:
 
 @dataclass(frozen=True, eq=False)
 class SplitProposal:
-    """Some coordinates by one distribution, and the others by a t, whatever the first ones are.
+    """Some coordinates by one distribution, and the others by another, whatever the first ones are.
 
     Attributes
     ----------
-    first : Mixture
-    rest : StudentT
+    first : StudentT or Mixture
+    rest : Johnson
     """
 
-    first: Mixture
-    rest: StudentT
+    first: StudentT | Mixture
+    rest: Johnson
 
     @property
     def uniforms(self) -> int:
@@ -223,7 +269,7 @@ class SplitProposal:
 
     def log_density(self, u: np.ndarray) -> np.ndarray:
         """Return the log-density at coordinates (S, u)."""
-        width = self.rest.centre.size
+        width = self.rest.size
         return self.first.log_density(u[:, :-width]) + self.rest.log_density(u[:, -width:])
 
 

@@ -24,7 +24,7 @@ from ldpbayes.inference.ends import ends_of_weighted_draws
 from ldpbayes.inference.importance import WeightedDraws, moments, resample, weigh
 from ldpbayes.inference.modes import PriorDraws
 from ldpbayes.inference.newton import find_mode
-from ldpbayes.inference.proposals import FromPrior, Mixture, SplitProposal, StudentT, sobol
+from ldpbayes.inference.proposals import FromPrior, Johnson, Mixture, SplitProposal, StudentT, sobol
 from ldpbayes.inference.structure import Arrow
 from ldpbayes.inference.target import Target
 from ldpbayes.inference.verdict import LIMITS, Verdict
@@ -36,10 +36,12 @@ class Weighting:
 
     Attributes
     ----------
-    least, most : int
-        Draws of a proposal, powers of two. Chosen once: ends of 4,096 good draws have errors of .05 posterior sd.
+    least : int
+        Draws of a proposal, a power of two. Chosen once: ends of 4,096 good draws have errors of .05 posterior sd.
     work : float
-        Entries of the likelihood that draws may visit for the sake of exact ends. Chosen once: some seconds.
+        Entries of the likelihood that draws of a proposal may visit, for the sake of exact ends. Chosen once: a second.
+    draw : float
+        Entries of the likelihood that a draw is worth without them: random numbers, weights, ordered values. Measured.
     entry : float
         Floating-point operations that an entry of the likelihood is worth. Measured.
     aimed : float
@@ -52,9 +54,8 @@ class Weighting:
         Share of the wider ones, together. Chosen once.
     prior : float
         Share of the prior, where it can propose: weights are then bounded as the likelihood is. Chosen once.
-    degrees, given : float
-        Degrees of freedom for each coordinate, of those fitted and of effects given their scales. Chosen once; bank: with a
-        third of the latter, tables of two lists go to NUTS.
+    degrees : float
+        Degrees of freedom for each coordinate, of a t. Chosen once.
     each : int
         Effective draws for each unknown, which a fit of a covariance wants. Derived: with fewer it is singular.
     part, parts : int
@@ -62,8 +63,6 @@ class Weighting:
         those at places with large weights, several answers and two lists go to chains or NUTS.
     widened : float
         How many times wider than its cluster each is, which ends where another begins. Bank: at 1, two lists go to NUTS.
-    gone_on : int
-        Where weights hold and ends are not yet exact enough, so many times more draws than are cheap. Chains cost more.
     far : tuple of float
         Distances from the mean along axes, in posterior sd, at which weights are looked at.
     missed : float
@@ -73,8 +72,8 @@ class Weighting:
     """
 
     least: int = 4096
-    most: int = 2**17
     work: float = 2e8
+    draw: float = 5000.0
     entry: float = 13.0
     aimed: float = 0.0625
     rounds: int = 5
@@ -82,24 +81,22 @@ class Weighting:
     wide: float = 0.2
     prior: float = 0.1
     degrees: float = 0.5
-    given: float = 1.5
     each: int = 2
     part: int = 20
     parts: int = 6
     widened: float = 1.2
-    gone_on: int = 4
     far: tuple[float, ...] = (1.0, 2.0, 3.0, 4.5, 6.0, 9.0)
     missed: float = 50.0
     deep: float = 8.0
 
     def cost(self, target: Target) -> float:
-        """Return how many entries of the likelihood a draw is worth: those it visits, and a Cholesky factor given scales."""
+        """Return how many entries of the likelihood a draw is worth, with a Cholesky factor given scales."""
         factor = target.prior.n_unknowns**3 / 3 / self.entry if target.batches else 0.0
-        return max(target.reports.visited, 1) + factor
+        return self.draw + target.reports.visited + factor
 
     def affordable(self, target: Target, width: int = 1) -> int:
         """Return how many draws are cheap, a power of two, where each holds so many numbers."""
-        most = min(self.most, self.work / self.cost(target), MOST_HELD / width)
+        most = min(self.work / self.cost(target), MOST_HELD / width)
         return 2 ** int(math.log2(max(most, 1)))
 
 
@@ -163,7 +160,8 @@ class Draws:
         judged = self.found.judged(self.kept)
         if self.missed > self.weighting.missed:
             judged = judged.rejecting(f"weights along the axes reach {self.missed:.3g} times their mean")
-        return judged.with_outside(self.outside).with_ends(self.end_error, LIMITS.end_error)
+        judged = judged.with_outside(self.outside)
+        return judged.with_ends(self.end_error, LIMITS.end_error) if judged.accepted else judged
 
     @property
     def good(self) -> bool:
@@ -172,10 +170,10 @@ class Draws:
 
     @property
     def wanted(self) -> float:
-        """How many draws would be accepted, with ends as exact as is aimed at; none where no number would."""
-        if self.verdict.next == "other":
-            return 0
-        return max(self.kept, len(self.z) * max((self.end_error / self.weighting.aimed) ** 2, self.verdict.times))
+        """How many draws would be accepted, or have ends as exact as is aimed at; none where no number would."""
+        if not self.verdict.accepted:
+            return len(self.z) * self.verdict.times if self.verdict.next == "more" else 0
+        return max(self.kept, len(self.z) * (self.end_error / self.weighting.aimed) ** 2)
 
     @property
     def width(self) -> int:
@@ -217,12 +215,12 @@ class Proposal:
     frame : Arrow or Conditional
         Whose coordinates they are.
     law : StudentT
-    rest : StudentT, optional
+    rest : Johnson, optional
         Of the effects given their scales.
     prior : FromPrior, optional
     weighting : Weighting
-    parts : pair of tuple of StudentT and (k,) array, optional
-        What stands for ``law``: one t for each cluster of the draws, and their shares.
+    parts : pair of tuple of StudentT or SplitProposal and (k,) array, optional
+        What stands for ``law`` and ``rest``: one for each cluster of the draws, and their shares.
     heavy : tuple of (u,) arrays
         Places with large weights, about which there is a t each.
     """
@@ -230,10 +228,10 @@ class Proposal:
     target: Target
     frame: Arrow | Conditional
     law: StudentT
-    rest: StudentT | None = None
+    rest: Johnson | None = None
     prior: FromPrior | None = None
     weighting: Weighting = WEIGHTING
-    parts: tuple[tuple[StudentT, ...], np.ndarray] | None = None
+    parts: tuple[tuple[Any, ...], np.ndarray] | None = None
     heavy: tuple[np.ndarray, ...] = ()
 
     @classmethod
@@ -248,7 +246,7 @@ class Proposal:
             centre, values, vectors = find_mode(target, np.zeros(size), watch) if mode is None else mode
             frame = Arrow.along(centre, vectors / np.sqrt(values))
 
-        rest = StudentT.standard(size - first, weighting.given) if size > first else None
+        rest = Johnson.standard(size - first) if size > first else None
         proposes = target.prior.unknowns(1, np.random.default_rng(0)) is not None
         prior = FromPrior(target.prior, frame) if proposes else None
         return cls(target, frame, StudentT.standard(first, weighting.degrees), rest, prior, weighting)
@@ -256,16 +254,25 @@ class Proposal:
     @cached_property
     def mixture(self) -> Mixture:
         """The distribution as a whole."""
-        wider, wide = self.weighting.wider, self.weighting.wide
-        laws, shares = self.parts or ((self.law,), np.ones(1))
-        beside = [replace(self.law, root=times * self.law.root) for times in wider]
-        beside += [replace(self.law, centre=place, root=np.eye(place.size)) for place in self.heavy]
-        mixture = Mixture((*laws, *beside), np.append((1 - wide) * shares, np.full(len(beside), wide / len(beside))))
-        about = mixture if self.rest is None else SplitProposal(mixture, self.rest)
-        if self.prior is None:
-            return Mixture((about,), np.ones(1))
-        share = self.weighting.prior
-        return Mixture((about, self.prior), np.array([1 - share, share]))
+        wide, share = self.weighting.wide, 0.0 if self.prior is None else self.weighting.prior
+        laws, shares = self.parts or ((self._whole(self.law, self.rest),), np.ones(1))
+        wider = [replace(self.law, root=times * self.law.root) for times in self.weighting.wider]
+        beside = [self._whole(Mixture(tuple(wider), np.full(len(wider), 1 / len(wider))), self.rest)]
+        beside += [self._at(place) for place in self.heavy]
+        each = np.full(len(beside), wide / len(beside))
+        every, shares = (*laws, *beside), (1 - share) * np.append((1 - wide) * shares, each)
+        return Mixture(every, shares) if self.prior is None else Mixture((*every, self.prior), np.append(shares, share))
+
+    def _at(self, place):
+        """Return a distribution about a place, with scales one."""
+        size = self.law.size
+        rest = None if self.rest is None else replace(Johnson.standard(self.rest.size), centre=place[size:])
+        return self._whole(replace(self.law, centre=place[:size], root=np.eye(size)), rest)
+
+    @staticmethod
+    def _whole(law, rest):
+        """Return the distribution of all coordinates, by that of those that are not given anything."""
+        return law if rest is None else SplitProposal(law, rest)
 
     def refitted(self, draws: Draws) -> "Proposal | None":
         """Return the same with a t fitted to weighted draws, or None where these are too few."""
@@ -273,15 +280,25 @@ class Proposal:
         law = StudentT.fitted(draws.u[:, :size], weight, self.law.degrees)
         if law is None or worth < self.weighting.each * draws.u.shape[1]:
             return None
-        rest = None if self.rest is None else self.rest.halves(draws.u[:, size:], weight)
-        number = min(int(worth / (self.weighting.part * size)), self.weighting.parts)
-        parts = (
-            law.parts(draws.u[:, :size], weight, number, self.weighting.widened, self.weighting.least)
-            if number > 1
-            else None
-        )
-        heavy = (*self.heavy, *draws.heavy[:, :size])
+        number, nearest = min(int(worth / (self.weighting.part * size)), self.weighting.parts), None
+        if number > 1:
+            nearest = law.clusters(draws.u[:, :size], weight, number, self.weighting.least)
+        parts, rest = None, self._rest(draws.u, weight)
+        if nearest is not None:
+            shares = np.bincount(nearest, weight, number)
+            each = [(nearest == k, share) for k, share in enumerate(shares)]
+            parts = tuple(self._part(draws.u[here], weight[here] / share) for here, share in each), shares
+        heavy = (*self.heavy, *draws.heavy)
         return replace(self, law=law, rest=rest, parts=parts, heavy=heavy)
+
+    def _rest(self, u, weight):
+        """Return what is fitted to the coordinates given others of weighted draws, or None where nothing is given."""
+        return None if self.rest is None else Johnson.fitted(u[:, self.law.size :], weight)
+
+    def _part(self, u, weight):
+        """Return the distribution of all coordinates that is fitted to a cluster, wider where it is cut off."""
+        law = StudentT.fitted(u[:, : self.law.size], weight, self.law.degrees)
+        return self._whole(replace(law, root=self.weighting.widened * law.root), self._rest(u, weight))
 
     def draw(self, number: int, size: int, seen: PriorDraws | None, prob: float, rng, watch: Any) -> Draws:
         """Return weighted Draws, with what they miss.
@@ -329,7 +346,9 @@ class Proposal:
             log_ratio = height[1:] - self.mixture.log_density(u[1:]) - weights.log_evidence
             log_ratio = np.where(height[1:] > height[0] - self.weighting.deep, log_ratio, -np.inf)
         ratio = np.exp(np.clip(np.nan_to_num(log_ratio, nan=-np.inf), -50.0, 50.0))
-        return float(ratio.max(initial=0.0)), u[1:][ratio > self.weighting.missed / 2]
+        largest, place = ratio.reshape(far.size, -1).max(axis=0), ratio.reshape(far.size, -1).argmax(axis=0)
+        heaviest = np.argsort(-largest)[: np.count_nonzero(largest > self.weighting.missed / 2)][: self.weighting.parts]
+        return float(ratio.max(initial=0.0)), u[1:].reshape(far.size, largest.size, -1)[place[heaviest], heaviest]
 
 
 def weighted(
@@ -362,15 +381,16 @@ def weighted(
     best = draws = proposal.draw(number, size, seen, prob, rng, watch)
     source, most = proposal, max(needed, weighting.affordable(target, draws.width))
     for _ in range(weighting.rounds - 1):
-        refitted = None if draws.good else proposal.refitted(draws)
-        if refitted is None:
+        lacking = weighting.each * draws.u.shape[1] / draws.found.effective_sample
+        if draws.good or max(lacking, 1) * number > most:
             break
-        proposal, number = refitted, min(2 * number, most)
+        proposal = proposal.refitted(draws) or proposal
+        number = min(2 ** math.ceil(math.log2(number * max(lacking, 2))), most)
         draws = proposal.draw(number, size, seen, prob, rng, watch)
         if draws.rank > best.rank:
             best, source = draws, proposal
-    while len(best.z) < min(best.wanted, last := most if best.verdict.accepted else weighting.gone_on * most):
-        source = source.refitted(best) or source
+    while len(best.z) < min(best.wanted, last := most if best.verdict.accepted else MOST_HELD // draws.width):
+        source = source.refitted(best) or source  # what is rejected goes on as long as its verdict says
         number = min(2 ** math.ceil(math.log2(max(best.wanted, needed))), last)
         more = source.draw(number, size, seen, prob, rng, watch)
         if more.rank <= best.rank:

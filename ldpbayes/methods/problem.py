@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ldpbayes.collections import Cells
-from ldpbayes.collections.data import LEFT_OUT, MOMENTS_ONLY, NO_USERS
+from ldpbayes.collections.data import LEFT_OUT, MOMENTS_ONLY
 from ldpbayes.errors import ArgumentError, CellsError, DataError
 from ldpbayes.methods import merging
 from ldpbayes.methods.constants import CONCENTRATIONS
@@ -92,11 +92,7 @@ class Problem:
     @property
     def obstacle(self) -> str:
         """Why priors cannot be compared by the evidence of the reports, in words; empty where they can."""
-        if self.collection is None:
-            return ""
-        if self.collection.laws:
-            return self.collection.doubt
-        return "the reports are weighted" if self.collection.weighted else ""
+        return "" if self.collection is None else self.collection.obstacle
 
     @cached_property
     def alpha(self) -> np.ndarray | None:
@@ -153,14 +149,8 @@ class Problem:
     @property
     def stated(self) -> Mapping[str, Any]:
         """Attrs of every result of this problem where F has no draws: what its reports are, and what that leaves out."""
-        survey = self.collection.survey
-        if survey is not None:
-            return {
-                "frequency_draws": LEFT_OUT,
-                "design_effect": survey.effect.value,
-                "kish_effect": survey.effect.kish,
-                "pseudo": f"{survey.sentence()} {survey.effect.sentence()} This is a pseudo-posterior. {NO_USERS}",
-            }
+        if self.collection.weighted:
+            return {"frequency_draws": LEFT_OUT, **self.collection.stated}
         return {"frequency_draws": MOMENTS_ONLY} if self.rows is None else {}
 
 

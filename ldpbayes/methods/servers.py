@@ -13,7 +13,7 @@ import numpy as np
 
 from ldpbayes.errors import CellsError, InfeasibleError
 from ldpbayes.methods import expanded
-from ldpbayes.methods.conditioned_product.batched import BLOCK
+from ldpbayes.methods.conditioned_product.constants import SETS
 from ldpbayes.methods.constants import ENGINES
 from ldpbayes.methods.floor import OverFloors
 from ldpbayes.methods.nodes import Nodes, Placement
@@ -293,7 +293,7 @@ class WeightedServer(Factored):
         if mixing.single:  # draws come from factors about the posterior mean itself
             return nodes
         self.look()
-        for _ in range(placement.rounds):
+        for _ in range(6):
             nodes = placement.place(mixing, lambda priors: self.log_evidences(priors)[:, 0], near=nodes)
             means, variances = self.moments(nodes.priors)
             mean = nodes.weights @ means
@@ -446,7 +446,7 @@ def servers_of(
 
 def blocks(kind: Any, problems: list, places: Any) -> Iterator[Server]:
     """Yield servers of a kind for the cells at some places, as many in each as are worked on together."""
-    step = max(1, BLOCK // problems[0].n_categories) if kind.together else 1
+    step = max(1, SETS // problems[0].n_categories) if kind.together else 1
     for start in range(0, len(places), step):
         block = np.array(places[start : start + step])
         yield kind([problems[k] for k in block], block)

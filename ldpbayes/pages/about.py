@@ -15,6 +15,7 @@ from ldpbayes.collections import Cells, Collection
 from ldpbayes.collections.data import value_in_words
 from ldpbayes.pages.prose import number_of
 from ldpbayes.result.extending import BESIDE_PREDICTIONS
+from ldpbayes.result.facts import facts_of
 
 #: Libraries whose versions may change a number in its last digits.
 LIBRARIES = ("numpy", "scipy", "xarray")
@@ -131,7 +132,7 @@ def known_of(result: Any) -> dict[str, str]:
         "Design": result.attrs.get("mechanisms", ""),
         "Prior": result.attrs.get("prior", ""),
         "Random seed": str(result.attrs["random_seed"]),
-        "Settings": result.attrs.get("settings", ""),
+        "Settings": facts_of(result).get("call") or result.attrs.get("settings", ""),
         "Data (SHA-256)": data,
     }
 

@@ -10,9 +10,9 @@ from ldpbayes.pages.prose import sourced
 from ldpbayes.pages.tables import TableRows, decimals, filled, interval_of, odds_spec, of_asked
 
 #: What it takes to compute an answer again: attributes by heading.
-AGAIN = {"Question": "asked", "Random seed": "random_seed", "Settings": "settings"}
+AGAIN = {"Question": "asked", "Random seed": "random_seed"}
 #: What the page says elsewhere than in a note.
-_SAID = {"ci_prob", "question", "sentence", "source", "n_reports", *AGAIN.values()}
+_SAID = {"call", "ci_prob", "question", "sentence", "source", "n_reports", *AGAIN.values()}
 #: What says how well the other numbers are known.
 ERRORS = ("mcse", "lower_error", "upper_error", "probability_mcse", "pseudo")
 

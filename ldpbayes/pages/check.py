@@ -6,7 +6,7 @@ from ldpbayes import plots
 from ldpbayes.estimators.mle import maximize
 from ldpbayes.fitness.cells import adjusted_of_cells
 from ldpbayes.pages.page import DRAWN, Column, Kind, Note, Page, Table, figure_of
-from ldpbayes.pages.prose import split
+from ldpbayes.pages.prose import sourced, split
 
 _P = "Probability of a statistic at least this large where the reports fit the design."
 _ADJUSTED = "The same, adjusted for the number of tests."
@@ -34,7 +34,7 @@ def of_check(result, *, title: str = "Check of fit", collection=None) -> Page:
 
 def _page(result, title, columns, rows, notes, facts) -> Page:
     """Return the page of a check: the verdict is its summary, and the last of its notes where it is long."""
-    summary, rest = split(result.verdict)
+    summary, rest = split(sourced(result.verdict, {"source": result.source}))
     notes += [Note(Kind.WARNING if result.flagged else Kind.VERDICT, rest)] if rest else []
     heading = f"{title}: do the reports fit the design?"
     tables = (Table(heading, columns, tuple(rows)),) if rows else ()

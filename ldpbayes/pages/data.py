@@ -1,8 +1,9 @@
 """The pages of data before anything is fitted: a Collection, a Tally or Cells, and what ``auto`` considers."""
 
 from ldpbayes.collections import Cells, Collection, Tally, as_collection
+from ldpbayes.collections.data import mechanisms
 from ldpbayes.pages.page import TOP, Column, Kind, Note, Page, Table
-from ldpbayes.pages.prose import number_of
+from ldpbayes.pages.prose import as_sentences, number_of
 
 
 def of_collection(collection: Collection, *, title: str = "", top: int = TOP) -> Page:
@@ -28,8 +29,8 @@ def of_collection(collection: Collection, *, title: str = "", top: int = TOP) ->
                 lines.append((tally.name, ", ".join(map(str, text)), float(count)))
     channels = Table(f"{heading}: channels", columns, rows)
     reports = Table(f"{heading}: reports", listed, tuple(lines))
-    said = number_of(int(collection.n_reports), "report")
-    summary = f"{said} of {number_of(len(collection.categories), 'category', 'categories')}."
+    said = mechanisms(collection.channels())
+    summary = f"{said}, of {number_of(len(collection.categories), 'category', 'categories')}."
     facts = {"categories": list(collection.categories), "channels": channels.records(), "reports": reports.records()}
     tables = (channels, reports) if lines else (channels,)
     return Page(heading, tables, facts=facts, summary=summary)
@@ -56,7 +57,8 @@ def of_cells(cells: Cells, *, title: str = "") -> Page:
         entries = [str(values[i]) for values in covariates.values()]
         rows.append((*map(str, key), *entries, channels, float(cell.n_reports)))
     whole = Table(heading, columns, tuple(rows))
-    summary = f"{number_of(int(cells.n_reports), 'report')} in {number_of(len(cells), 'cell')}."
+    said = mechanisms(cells.channels()) or number_of(int(cells.n_reports), "report")
+    summary = f"{said}, in {number_of(len(cells), 'cell')}."
     facts = {"categories": list(cells.categories), "by": list(cells.by), "cells": whole.records()}
     return Page(heading, (whole,), facts=facts, summary=summary)
 
@@ -78,4 +80,5 @@ def of_choice(choice, *, title: str = "Collection") -> Page:
     facts["considered"] = [{"method": n, "applies": a, "seconds": s, "reason": r} for n, a, s, r in rows]
     notes = (Note(Kind.METHOD, choice.prior_reason),) if choice.prior_reason else ()
     facts |= {"prior_reason": choice.prior_reason}
-    return Page(heading, (Table(heading, columns, tuple(rows)),), notes, facts=facts)
+    summary = as_sentences(f"{choice.method.name}: {choice.reason}")
+    return Page(heading, (Table(heading, columns, tuple(rows)),), notes, facts=facts, summary=summary)

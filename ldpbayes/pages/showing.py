@@ -1,6 +1,7 @@
 """One function that makes the page of anything that has one, and the one list of what has."""
 
 import inspect
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike
@@ -12,6 +13,7 @@ from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.pages.about import about, again, fingerprint, known_of
 from ldpbayes.pages.page import TOP, Page
 from ldpbayes.pages.renderers import renderer_of, write
+from ldpbayes.presenting import AbstractResult
 from ldpbayes.result import saving
 from ldpbayes.result.facts import facts_of
 
@@ -96,6 +98,8 @@ def show(result: Any, *, collection: Any = None, command: str = "", **settings: 
     if most is not None:
         page = replace(page, tables=tuple(table.first(most) for table in page.tables))
     facts = dict(page.again)
+    if isinstance(result, AbstractResult) and result.settings:
+        facts["Settings"] = json.dumps(result.settings)
     if _TREE in _names(result):
         facts = known_of(result)
     elif data is not None:

@@ -24,7 +24,18 @@ def summary_of_fit(result) -> str:
         start, summary = start if name == "all" else f"{start} in {name}", summary.isel(cell=0)
     text = _groups(summary, start) if "cell" in summary.dims else _shares(summary, start)
     doubt = "" if result.attrs.get("converged", 1) else "; the computation failed its own checks, so this is not final"
-    return f"{text}{doubt}."
+    return f"{text}{_design_and_model(facts_of(result))}{doubt}."
+
+
+def _design_and_model(facts):
+    """Return design and prior as the end of a sentence; empty for a regression, which names them itself."""
+    if "formula" in facts:
+        return ""
+    design = facts.get("mechanisms", "")
+    start = f"{number_of(int(facts['n_reports']), 'report')} through "
+    through = f" through {design.removeprefix(start)}" if design.startswith(start) and " and " not in design else ""
+    through = through or (f" by {design}" if design else "")
+    return f";{through}{',' if through else ''} under the prior {facts['prior']}"
 
 
 def _without_unknowns(result):

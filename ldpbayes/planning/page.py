@@ -60,7 +60,7 @@ def of_plan(
     facts = {"kind": kind, "p": assumed, "solved": plans[0].solved, "plans": [plan.row() for plan in plans]}
     table = _table(plans, title, delta, fakes)
     heading = f"Plan: {_WANTED[plans[0].solved]}"
-    return Page(heading, (table,), tuple(notes), figures, facts, _summary(plans, what))
+    return Page(heading, (table,), tuple(notes), figures, facts, _summary(plans, what, assumed))
 
 
 def _table(plans, title, delta, fakes):
@@ -186,7 +186,7 @@ def _digits(n_categories):
     return [str(x) for x in range(int(n_categories))]
 
 
-def _summary(plans, what):
+def _summary(plans, what, assumed):
     """Return what the best protocol needs or reaches, in a sentence or two."""
     best = plans[0]
     if not best.feasible:
@@ -209,6 +209,7 @@ def _summary(plans, what):
     if not math.isnan(best.before):
         terms, claim = [f"{best.users:,} more reports", given["epsilon"]], f"{claim}, from {best.before:#.3g} now"
     text = f"With {', '.join(terms[:-1])} and {terms[-1]}, the protocol {best.protocol} {claim}"
+    text += f", where P is {'that of the posterior' if assumed == 'posterior' else assumed}"
     return f"{text}; as many open answers would leave {best.open_answers:#.3g}." if best.open_answers > 0 else f"{text}."
 
 

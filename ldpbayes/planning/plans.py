@@ -17,7 +17,7 @@ from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.inference.ends import normal_reach
 from ldpbayes.planning import risk, waves
 from ldpbayes.planning.constants import LARGEST_CATEGORIES, SMALLEST_EPSILON
-from ldpbayes.presenting import AbstractResult
+from ldpbayes.presenting import AbstractResult, recorded
 from ldpbayes.priors import AbstractPrior, Dirichlet, as_dirichlet
 from ldpbayes.protocols import AbstractProtocol
 from ldpbayes.protocols.making import epsilon_follows, has_free_epsilon, named_makers
@@ -179,9 +179,12 @@ class Plans(AbstractResult, tuple):
         **settings
             Of ``pages.show``.
         """
-        return super().page(**{"kind": self.kind, "ci_prob": self.ci_prob, **settings})
+        p = self.settings.get("arguments", {}).get("p", "uniform")
+        assumed = p if isinstance(p, str) else "as given"
+        return super().page(**{"kind": self.kind, "ci_prob": self.ci_prob, "assumed": assumed, **settings})
 
 
+@recorded
 @described
 def plan(
     *,

@@ -9,7 +9,6 @@ from ldpbayes.doors import lazily
 
 if TYPE_CHECKING:
     from ldpbayes.association.figures import plot_association as plot_association
-    from ldpbayes.crosschecking.figures import plot_crosscheck as plot_crosscheck
     from ldpbayes.planning.figures import plot_plan as plot_plan
     from ldpbayes.plots.base import PALETTE as PALETTE
     from ldpbayes.plots.base import save_figure as save_figure
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from ldpbayes.regression.figures import plot_coefficients as plot_coefficients
     from ldpbayes.regression.figures import plot_predictions as plot_predictions
     from ldpbayes.robust.figures import plot_contamination as plot_contamination
+    from ldpbayes.robust.figures import plot_crosscheck as plot_crosscheck
     from ldpbayes.robust.figures import plot_sensitivity as plot_sensitivity
     from ldpbayes.surveys.figures import plot_missing as plot_missing
 
@@ -34,7 +34,7 @@ _HOMES = {
     "plot_association": "association.figures",
     "plot_coefficients": "regression.figures",
     "plot_contamination": "robust.figures",
-    "plot_crosscheck": "crosschecking.figures",
+    "plot_crosscheck": "robust.figures",
     "plot_expected": "plots.predictive",
     "plot_forest": "plots.forest",
     "plot_groups": "plots.groups",

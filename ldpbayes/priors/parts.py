@@ -2,10 +2,12 @@
 
 import abc
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ldpbayes.inference.bending import ScaledEffects
 from ldpbayes.priors.base import AbstractPrior, unused
 
 
@@ -39,6 +41,11 @@ class AbstractParts(AbstractPrior):
     @property
     def has_atom(self) -> bool:
         return any(prior.has_atom for prior in self.parts)
+
+    @cached_property
+    def varying(self) -> list[ScaledEffects]:  # type: ignore[override]  # cached
+        starts = np.cumsum([0, *(prior.n_unknowns for prior in self.parts)]).tolist()
+        return [batch.moved(start) for prior, start in zip(self.parts, starts, strict=False) for batch in prior.varying]
 
     def _each(self, z: np.ndarray) -> list[tuple[AbstractPrior, np.ndarray]]:
         """Return (prior, its unknowns) of each part."""

@@ -66,6 +66,9 @@ class Smooth(AbstractSoftmax):
         start = xp.zeros_like(walk[..., :1])
         return xp.concatenate([start, walk], axis=-1) + values["local"] * self.local * values["deviations"]
 
+    def multiplied(self) -> Mapping[str, str]:
+        return {"scale": "", "local": "deviations"}
+
     def pulled(self, values: Mapping[str, np.ndarray], slope: np.ndarray) -> dict[str, np.ndarray]:
         later = slope[::-1].cumsum()[::-1][1:]  # a step moves every later category
         return {

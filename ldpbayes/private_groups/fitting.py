@@ -15,6 +15,7 @@ from ldpbayes.inference.nested import Cores
 from ldpbayes.inference.scaling import Scaled
 from ldpbayes.inference.verdict import ACCEPTED
 from ldpbayes.methods.base import seed
+from ldpbayes.presenting import recorded
 from ldpbayes.private_groups.binning import Bins, default_bins, normal_score_bins
 from ldpbayes.private_groups.checking import ShareCheck, check_shares
 from ldpbayes.private_groups.measure import Atoms, Measure
@@ -42,6 +43,7 @@ FEWEST_DRAWS, MOST_DRAWS = 100, 1_000_000
 MAX_NUMBERS, MAX_HELD = 60_000_000, 250_000_000
 
 
+@recorded
 def by_private_group(
     data: Any,
     value: str,
@@ -228,6 +230,7 @@ def _answered(records: Records, asked: Arguments) -> tuple[PrivateGroups, dict[i
         ci_prob=asked.ci_prob,
         random_seed=asked.random_seed,
         n_records=records.n,
+        design=records.design,
         n_bins=tuple(len(measure.atoms.mean) for measure in fit.measures),
         check=fit.check,
         hanging=tuple(hangs_on(records.value[at], records.weight[at]) if hangs else 0 for at in places),

@@ -241,7 +241,9 @@ def _summary(result, unit):
                 f"difference being {mean:{spec}}{suffix} ({level} {low:{spec}} to {high:{spec}})"
             )
     clauses += [f"the share of {group} is {text}" for group, text in zip(named, texts, strict=True)]
-    return _capital(f"{where}{'; '.join(clauses)}.")
+    through = f" through {result.design}" if result.design else ""
+    source = f"from {result.n_records:,} records{through}, by the method {result.method}"
+    return _capital(f"{where}{'; '.join(clauses)}; {source}.")
 
 
 def _capital(text):

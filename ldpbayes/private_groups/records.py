@@ -8,6 +8,7 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.checks import LARGEST
+from ldpbayes.collections.data import value_in_words
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.sources.base import check_column, sorted_keys
 from ldpbayes.sources.channels import find_channels
@@ -47,6 +48,8 @@ class Records:
         Names of the covariates.
     groups : tuple of str
         Labels of the private groups.
+    design : str
+        How the reports were made, in words.
     """
 
     value: np.ndarray
@@ -59,6 +62,7 @@ class Records:
     cells: tuple[tuple, ...]
     by: tuple[str, ...]
     groups: tuple[str, ...]
+    design: str = ""
 
     @property
     def n(self) -> int:
@@ -143,8 +147,20 @@ def read_records(
         kind, rows, decode = _kinds(table, columns, channels, categories is not None or rate is not None)
     except DataError as err:  # the row of a table that nobody sees
         raise DataError(err.message, field=err.field) from None
-    records = Records(values, levels, kind, rows, decode, weight, cell, cells, covariates, tuple(channels.labels))
+    records = Records(
+        values, levels, kind, rows, decode, weight, cell, cells, covariates, tuple(channels.labels), _design(channels)
+    )
     return records if weight.all() else records.take(weight > 0)
+
+
+def _design(channels):
+    """Return how reports were made, in words: the device with its parameters, or how many devices there are."""
+    names = dict.fromkeys(protocol.design.replace("_", " ") for protocol in channels.protocols)
+    if len(channels.protocols) > 1:
+        return f"{len(channels.protocols):,} channels of {listed(names)}"
+    parameters = channels.protocols[0].parameters().items()
+    settings = ", ".join(f"{name} = {value_in_words(x)}" for name, x in parameters if name != "n_categories")
+    return next(iter(names)) + (f" ({settings})" if settings else "")
 
 
 def _reported(frame, columns, names):

@@ -73,6 +73,8 @@ class PrivateGroups(AbstractResult):
         The reweighting recipe's share, mean and quantile for each cell, without errors.
     who_decides : str
         Whether data or prior decide on the groups' shares, by scaling the prior; see inference.scaling.
+    design : str
+        How the reports were made, in words.
     """
 
     groups: tuple[str, ...]
@@ -99,10 +101,16 @@ class PrivateGroups(AbstractResult):
     discretization: np.ndarray | None
     recipe: Any
     who_decides: str
+    design: str = ""
 
     def to_tree(self) -> xr.DataTree:
         """Return a DataTree of everything, which ``ldpbayes.save`` writes."""
-        return to_tree(self)
+        tree = to_tree(self)
+        tree.attrs["call"] = self._call
+        return tree
+
+    def _random_seed(self) -> int:
+        return self.random_seed
 
     # ---- answers -------------------------------------------------------------------------------------------------
     def shares(self, ci_prob: float | None = None) -> Answer:
@@ -355,4 +363,6 @@ def _points(value: Any, name: str) -> np.ndarray:
 
 def from_tree(tree: xr.DataTree) -> PrivateGroups:
     """Return the private groups of a DataTree that ``PrivateGroups.to_tree`` made, or raise a DataError."""
-    return PrivateGroups(**fields_of(tree))
+    result = PrivateGroups(**fields_of(tree))
+    result._keep(str(tree.attrs.get("call", "")))
+    return result

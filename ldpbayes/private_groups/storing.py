@@ -34,7 +34,7 @@ def to_tree(found: Any) -> xr.DataTree:
     attrs |= {name: json.dumps(list(getattr(found, name))) for name in _LISTS}
     attrs["levels"] = json.dumps(None if found.levels is None else list(found.levels))
     attrs["cells"] = json.dumps([[_written(part) for part in key] for key in found.cells])
-    attrs |= {"holds": HOLDS, "identified": int(found.check.identified)}
+    attrs |= {"design": found.design, "holds": HOLDS, "identified": int(found.check.identified)}
     check: dict[str, Any] = {name: (("cell", "group"), getattr(found.check, name)) for name in ("discrepancy", "allowed")}
     if found.discretization is not None:
         check["discretization"] = (("cell", "quantity", "group"), found.discretization)
@@ -70,7 +70,7 @@ def fields_of(tree: xr.DataTree) -> dict[str, Any]:
         Where it is no such tree, naming what is missing or wrong.
     """
     attrs = tree.attrs
-    fields: dict[str, Any] = {name: _text(attrs[name]) for name in _TEXTS}
+    fields: dict[str, Any] = {name: _text(attrs[name]) for name in _TEXTS} | {"design": _text(attrs.get("design", ""))}
     fields |= {name: float(attrs[name]) for name in _NUMBERS}
     fields |= {name: int(attrs[name]) for name in _WHOLE}
     fields |= {name: tuple(map(read, json.loads(attrs[name]))) for name, read in _LISTS.items()}

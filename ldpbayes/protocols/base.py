@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from ldpbayes import checks, entropy
 from ldpbayes.arrays import log_choose
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
+from ldpbayes.presenting import plain
 from ldpbayes.protocols.constants import MAX_CHANNEL_ENTRIES, MAX_DRAWN_USERS
 from ldpbayes.protocols.crafting import AbstractCrafting, ListedCrafting
 from ldpbayes.protocols.decoding import AbstractDecoder, MatrixDecoder, SupportDecoder, needed_decoder
@@ -501,6 +502,11 @@ class AbstractProtocol(abc.ABC):
         """The category that each of the last ones belongs to, None of people who ignore the device; empty elsewhere."""
         return ()
 
+    @property
+    def wrapper(self) -> str:
+        """The kind of wrapper whose categories the last ones are, as ``collections.wrappers`` names it; empty elsewhere."""
+        return ""
+
     def device_law(self) -> Any:
         """Return the law of the channel's probabilities where they are not known exactly, a DeviceLaw; else None."""
         return None
@@ -605,6 +611,12 @@ class AbstractProtocol(abc.ABC):
         needed = [f.name for f in known if f.default is f.default_factory is dataclasses.MISSING]
         check_parameters(cls.name, parameters, [f.name for f in known], needed)
         return cls(len(categories), **parameters)
+
+
+@plain.register(AbstractProtocol)
+def _stated(protocol: AbstractProtocol) -> dict[str, Any]:
+    """Return a protocol as ``make_protocol`` takes it."""
+    return {"name": protocol.design, "parameters": plain(protocol.parameters())}
 
 
 class AbstractListed(AbstractProtocol):

@@ -3,6 +3,7 @@
 import abc
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,6 +20,9 @@ GAP = "-"
 
 class AbstractFormat(abc.ABC):
     """One kind of report."""
+
+    #: Whether a report is, or ends in, a set of bits, whose order in bytes and texts may be another one.
+    has_bits: ClassVar[bool] = False
 
     @abc.abstractmethod
     def check(self, reports):
@@ -79,6 +83,7 @@ class Sets(AbstractFormat):
 
     n: int
     size: int | None = None
+    has_bits: ClassVar[bool] = True
 
     def check(self, reports):
         return self._of_size(bits.check(reports, self.n))
@@ -135,6 +140,7 @@ class CohortSets(AbstractFormat):
 
     cohorts: int
     n_bits: int
+    has_bits: ClassVar[bool] = True
 
     def check(self, reports):
         """Return canonical reports from canonical ones or from a pair (cohorts, bits), bits packed or zeros and ones."""

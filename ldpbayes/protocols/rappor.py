@@ -31,7 +31,7 @@ from ldpbayes.protocols.labels import check_order
 from ldpbayes.protocols.laws import BitLaw, SupportLaw
 from ldpbayes.protocols.respondents import AbstractLaw
 
-ASSIGNMENTS = ("label", "positions", "direct")
+ASSIGNMENTS = ("label", "md5", "positions", "direct")
 _FLOOR = Context(prec=60, rounding=ROUND_FLOOR)
 
 
@@ -91,11 +91,13 @@ class Rappor(AbstractProtocol):
         0 ≤ p < q ≤ 1 and 0 ≤ f < 1. f = 0 has no permanent randomization; p = 0, q = 1 no instantaneous one.
     n_bits, cohorts, hashes : int
         Bits k of a filter, cohorts C, hashes h ≤ 15.
-    assignment : {"label", "positions", "direct"}
-        "label": bits from the hash of the candidate string (open alphabet, any string may be reported). "positions": an
-        explicit map. "direct": bit x for category x, one cohort, no hashing (basic RAPPOR; k is the number of categories).
+    assignment : {"label", "md5", "positions", "direct"}
+        "label": bits from the hash of the candidate string (open alphabet, any string may be reported). "md5": the filters
+        of google/rappor, bit i of a string is byte i of MD5 of the cohort (four bytes, the highest first) and the string,
+        modulo k. "positions": an explicit map. "direct": bit x for category x, one cohort, no hashing (basic RAPPOR; k is
+        the number of categories).
     candidates : sequence of str, optional
-        The strings of "label"; in a collection file, the categories' labels unless stated.
+        The strings of "label" and "md5"; in a collection file, the categories' labels unless stated.
     positions : nested sequence, optional
         positions[x][c] lists the bits, from zero, that category x sets in cohort c; see ``from_map``. In a collection
         file one text per category, "0 5;2 7": bits by spaces, cohorts by semicolons.
@@ -156,10 +158,10 @@ class Rappor(AbstractProtocol):
         hashing.check_table(self.n_bits, self.n_categories)
         put("seed", checks.integer(self.seed, "seed", 0, hashing.MAX_SEED - 1))
         checks.choice(self.assignment, "assignment", ASSIGNMENTS)
-        for field, owner in (("candidates", "label"), ("positions", "positions")):
-            if (getattr(self, field) is not None) and self.assignment != owner:
-                raise ArgumentError(f'{field} must be left out unless assignment is "{owner}", got {self.assignment!r}.')
-        if self.assignment == "label":
+        for field, *owners in (("candidates", "label", "md5"), ("positions", "positions")):
+            if (getattr(self, field) is not None) and self.assignment not in owners:
+                raise ArgumentError(f"{field} must be left out unless assignment is {owners}, got {self.assignment!r}.")
+        if self.assignment in ("label", "md5"):
             put("candidates", hashing.check_labels(self.candidates, self.n_categories))
         elif self.assignment == "positions":
             put("positions", self._stated_positions())
@@ -328,7 +330,7 @@ class Rappor(AbstractProtocol):
         """Bits that category x sets in cohort c, table[c, j, x], shape (C, h, a); −1 for a bit already listed."""
         if self.assignment == "direct":
             table = np.arange(self.n_categories)[None, None, :].copy()
-        elif self.assignment == "label":
+        elif self.assignment in ("label", "md5"):
             table = self._label_positions(self.candidates)
         else:
             table = np.full((self.cohorts, self.hashes, self.n_categories), -1)
@@ -489,9 +491,9 @@ class Rappor(AbstractProtocol):
         return self._permanent(lambda cohort: self.table[cohort, :, value], entropy.secret_key(key))
 
     def permanent_label(self, label, key):
-        """Return the permanent report of any string, a candidate or not ("label" only); see ``permanent_one``."""
-        if self.assignment != "label":
-            raise ArgumentError(f'permanent_label needs assignment "label", got {self.assignment!r}.')
+        """Return the permanent report of any string, a candidate or not ("label", "md5"); see ``permanent_one``."""
+        if self.assignment not in ("label", "md5"):
+            raise ArgumentError(f'permanent_label needs assignment "label" or "md5", got {self.assignment!r}.')
         positions = self._label_positions([entropy.one_label(label)])
         return self._permanent(lambda cohort: positions[cohort, :, 0], entropy.secret_key(key))
 
@@ -581,6 +583,8 @@ class Rappor(AbstractProtocol):
 
     def _label_positions(self, labels):
         """Return the bits that strings set, shape (C, h, number of strings); a bit may stand twice."""
+        if self.assignment == "md5":
+            return hashing.md5_positions(labels, self.cohorts, self.hashes, self.n_bits)
         seeds = hashing.derive(self.seed, np.arange(self.cohorts)[:, None], np.arange(self.hashes))
         return hashing.key_buckets(seeds[:, :, None], hashing.label_keys(labels), self.n_bits)
 

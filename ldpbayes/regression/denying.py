@@ -1,6 +1,6 @@
 """Regression where some deny: P by covariates, and beside it the share δ who deny, one number or by a formula of its own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -52,7 +52,7 @@ class Honesty:
             Of the answers.
         """
         cells = cells_of(data)
-        channels = protocol.values() if isinstance(protocol, Mapping) else (protocol,)
+        channels: Iterable[Any] = protocol.values() if isinstance(protocol, Mapping) else (protocol,)
         if cells is not None:
             channels = [tally.protocol for cell in cells.collections() for tally in cell.tallies]
         designs = {channel.design for channel in channels if isinstance(channel, AbstractProtocol)}

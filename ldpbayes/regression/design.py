@@ -259,7 +259,8 @@ class Design:
                 )
         data = arrays(self.frame)
         varying, grouping = zip(*formula.groups, strict=True) if formula.groups else ((), ())
-        paths = list(dict.fromkeys(node for node in itertools.chain(*formula.paths) if of_levels(node)))
+        every = itertools.chain(*formula.paths)
+        paths = list(dict.fromkeys(node for node in every if isinstance(node, Apply) and of_levels(node)))
         beside = [tuple(node for node in term if not of_levels(node)) for term in formula.paths]
         parts = {node: self._part(node, data) for node in dict.fromkeys(itertools.chain(*formula.terms, *varying, *beside))}
         by = {node: self._levels(node, data) for node in dict.fromkeys([*itertools.chain(*grouping), *paths])}
@@ -271,8 +272,10 @@ class Design:
             full = ((), group) not in formula.groups
             block = tuple((parts[node], full and parts[node].levels is not None) for node in what)
             self.effects.append(Varying("group", block, tuple(by[node] for node in group)))
-        numbers = {node: Part(str(node), node) for node in paths}  # a product with one is coded as that with a number
-        nodes = {part: node for node, part in numbers.items()}
+        numbers: dict[Apply, Part] = {
+            node: Part(str(node), node) for node in paths
+        }  # a product with one is coded as that with a number
+        nodes: dict[Part, Apply] = {part: node for node, part in numbers.items()}
         for block in _coded(formula.paths, parts | numbers):
             (path,) = [nodes[part] for part, _ in block if part in nodes]
             rest = tuple(pair for pair in block if pair[0] not in nodes)
@@ -294,8 +297,8 @@ class Design:
         if size > MAX_ENTRIES:
             raise DataError(f"the design has {size:.2g} entries, more than {MAX_ENTRIES:.2g}; bin or leave out columns")
         self.terms = tuple(itertools.chain(*map(labels_of, self.blocks)))
-        name, times = max(Counter(self.terms).items(), key=lambda item: item[1])
-        if times > 1:
+        name, often = max(Counter(self.terms).items(), key=lambda item: item[1])
+        if often > 1:
             raise DataError(f"the design has two columns named {shown(name)}; rename a column of the table")
         self.columns = self.new(self.frame)
 

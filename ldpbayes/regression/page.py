@@ -82,7 +82,7 @@ def of_maximum(result: Maximum, *, ci_prob: float | None = None) -> Page:
         if name in result.data_vars:
             spec = spec_of(result[f"{name}_errors"].values)
             pairs = (("estimate", name), ("s.e.", f"{name}_errors"))
-            numbers = [(Column(key, heading, spec=spec), result[key].values) for heading, key in pairs]
+            numbers: list = [(Column(key, heading, spec=spec), result[key].values) for heading, key in pairs]
             tables.append(filled(title, [TableRows(result[name], dim).label(dim), *numbers]))
     return Page(
         result.formula,
@@ -90,7 +90,22 @@ def of_maximum(result: Maximum, *, ci_prob: float | None = None) -> Page:
         (*stated(facts_of(result), (Kind.DATA, "dropped"), (Kind.METHOD, "outcome")), Note(Kind.ESTIMATE, result.fit)),
         (_coefficients_figure(result, f"Coefficients with {level}s."),),
         facts,
-        f"From {number_of(result.n_reports, 'report')}, by maximum likelihood.",
+        _headline_of_maximum(result, summary, ci_prob),
+    )
+
+
+def _headline_of_maximum(result, summary, ci_prob):
+    """Return the first coefficient but the intercept, with reports, design and formula."""
+    reports = number_of(result.n_reports, "report")
+    design = facts_of(result).get("mechanisms", "")
+    source = design if design.startswith(reports) else f"{reports} ({design})" if design else reports
+    terms = [str(name) for name in summary["term"].values]
+    at = {"term": terms[min(1, len(terms) - 1)], "category": summary["category"].values[-1]}
+    spec = spec_of(summary["sd"].values)
+    middle, low, high = (format(float(summary[name].sel(at)), spec) for name in ("mean", "lower", "upper"))
+    return (
+        f"From {source}, by maximum likelihood of {result.formula}: the {scale_of(result.link)} of {at['category']} against "
+        f"{result.reference} moves by {middle} with {at['term']} ({interval_of(ci_prob)} {low} to {high})."
     )
 
 

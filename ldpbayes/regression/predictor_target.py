@@ -4,6 +4,7 @@ A row with report r and outcome y has the likelihood Σ_z P(r | z) P(z | x) f(y 
 scale, category by category.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtrc, logsumexp
 
+from ldpbayes.fitness.constants import MIN_P_VALUE
 from ldpbayes.inference.constants import DIFFERENCE
 from ldpbayes.inference.newton import find_mode
 from ldpbayes.inference.verdict import LIMITS
@@ -261,6 +263,17 @@ class OutcomeTarget(of_answers.RegressionTarget):
                 expected[some] = np.einsum("kse,e,kx->sx", terms / total, e.weight, self.prior.collapse)
         return value, shares, expected if tallies else None
 
+    def exchanged(self, z: np.ndarray) -> list[np.ndarray]:
+        """Return unknowns like z (u,) but with two labels of the answer exchanged, for every two of them."""
+        prior, span, eta, out = self.prior, self.prior.spans["outcome"], self.linear_predictor(z), []
+        for pair in itertools.combinations(range(prior.n_categories), 2):
+            order, at = np.arange(prior.n_categories), z.copy()
+            order[list(pair)] = pair[::-1]
+            moved = z[prior.spans[""]].reshape(-1, prior.n_categories - 1) @ prior.basis.T[:, order] @ prior.basis
+            at[prior.spans[""]], at[span] = moved.ravel(), np.linalg.lstsq(self._columns, eta[:, order].ravel())[0]
+            out.append(at)
+        return out
+
     def judged(self, z, values):
         both = self.prior.coefficients(z).reshape(len(z), -1), self.prior.outcome_coefficients(z)
         return np.concatenate(both, axis=1)
@@ -307,8 +320,8 @@ def climb(target: OutcomeTarget, watch: Any = None) -> tuple[OutcomeTarget, tupl
     """Return (the target with its modes, the highest mode as ``find_mode`` has it, how many nats lower the others are).
 
     The likelihood has several modes where reports say little: those in which labels switch, for one. Searches start where
-    the answer has no effect, and where the effect of each of its categories is one sd of the outcome, up or down. Heights
-    have the log-volume of the mode, by its Hessian.
+    the answer has no effect, where the effect of each of its categories is one sd of the outcome, up or down, and where two
+    labels of the highest of these modes are exchanged. Heights have the log-volume of the mode, by its Hessian.
     """
     start, records = starting_point(target), target.prior.outcome
     points = [start]
@@ -317,20 +330,23 @@ def climb(target: OutcomeTarget, watch: Any = None) -> tuple[OutcomeTarget, tupl
             at = start.copy()
             at[target.prior.spans["outcome"].start + k] = sign / records.transform[k, k]
             points.append(at)
+
+    def mass(mode):
+        volume = 0.0 if target.flat else -0.5 * float(np.log(np.maximum(mode[1], LEAST)).sum())
+        return target.value_and_gradient(mode[0])[0] + volume
+
     modes = [find_mode(target, at, watch if k == 0 else None) for k, at in enumerate(points)]
-    value = [target.value_and_gradient(z)[0] for z, *_ in modes]
-    volume = [0.0 if target.flat else -0.5 * float(np.log(np.maximum(values, LEAST)).sum()) for _, values, _ in modes]
-    order = np.argsort(-(np.array(value) + volume), kind="stable")
-    best = order[0]
-    lower: list[float] = []
-    others: list[np.ndarray] = []
-    for k in order[1:]:
-        apart = modes[k][2].T @ (modes[k][0] - modes[best][0]) * np.sqrt(modes[k][1])
-        if np.linalg.norm(apart) > 1 and all(np.linalg.norm(modes[k][0] - z) > 1e-3 for z in others):
-            others.append(modes[k][0])
-            lower.append(float(value[best] + volume[best] - value[k] - volume[k]))
+    first = max(modes, key=mass)
+    modes += [find_mode(target, at) for at in target.exchanged(first[0])]
+    modes.sort(key=mass, reverse=True)
+    best, lower, others = modes[0], list[float](), list[np.ndarray]()
+    for mode in modes[1:]:
+        apart = best[2].T @ (mode[0] - best[0]) * np.sqrt(best[1])
+        if np.linalg.norm(apart) > 1 and all(np.linalg.norm(mode[0] - z) > 1e-3 for z in others):
+            others.append(mode[0])
+            lower.append(mass(best) - mass(mode))
     near = ((z, less) for z, less in zip(others, lower, strict=True) if less < Weighting().deep)
-    return replace(target, modes=((modes[best][0], 0.0), *near)), modes[best], lower
+    return replace(target, modes=((best[0], 0.0), *near)), best, lower
 
 
 def patterns(records: OutcomeRecords) -> Any:
@@ -358,7 +374,7 @@ def facts(target: OutcomeTarget, sample: Any) -> dict[str, Any]:
     """
     asked, z = target.prior.outcome.asked, sample.unknowns.reshape(-1, target.prior.n_unknowns).mean(axis=0)
     share, fits = form_share(target, z), agreement(target, z)
-    said = {"predictor": asked.answer, "private_formula": asked.private.text, "family": asked.family.name}
+    said: dict[str, Any] = {"predictor": asked.answer, "private_formula": asked.private.text, "family": asked.family.name}
     said |= {"form_share": share, "agreement": fits, "contradiction": contradiction(asked, fits)}
     text = (
         f"Without any report the {asked.family.name} form of {asked.formula.answer} would give {100 * share:.0f} % of the "
@@ -369,8 +385,6 @@ def facts(target: OutcomeTarget, sample: Any) -> dict[str, Any]:
 
 def contradiction(asked: Any, p_value: float) -> str:
     """Return the sentence about mean outcomes by report that are not those of the model, or an empty string."""
-    from ldpbayes.fitness.crosschecking import MIN_P_VALUE
-
     if not p_value < MIN_P_VALUE:
         return ""
     return (

@@ -158,7 +158,7 @@ class Repeated(AbstractHistories):
         """Return histories of reports in bytes, each user's sorted."""
         size, lengths = self._form[2], np.bincount(user, minlength=n_users)
         slots = max(int(lengths.max(initial=0)), max((t for t, _ in self.times), default=0) if self.times else 0)
-        order = np.lexsort((*flat.T[::-1], user))
+        order = np.lexsort((*_words(flat).T[::-1], user))
         starts = np.cumsum(lengths) - lengths
         out = np.zeros((n_users, slots, size), dtype=np.uint8)
         out[user[order], np.arange(len(user)) - starts[user[order]]] = flat[order]
@@ -241,9 +241,9 @@ class Repeated(AbstractHistories):
         lengths = self.lengths(histories)
         for part in blocks(len(histories), self.n_categories * int(lengths.max(initial=1)), TOGETHER):
             single, _ = self._single(histories[part], lengths[part])
-            _, first, kind = np.unique(self._bytes(single), axis=0, return_index=True, return_inverse=True)
+            first, kind = _distinct(_words(self._bytes(single)))
             starts = np.cumsum(lengths[part]) - lengths[part]
-            yield part, starts, kind.reshape(-1), self.protocol.rows(single[first], np.ones(len(first)))
+            yield part, starts, kind, self.protocol.rows(single[first], np.ones(len(first)))
 
     # ---- client --------------------------------------------------------------------------------------------------------
     def draw(self, values, times, rng):
@@ -264,6 +264,25 @@ class Repeated(AbstractHistories):
     def from_parameters(cls, categories, parameters):
         check_parameters(cls.name, parameters, ("of", "times"))
         return cls(inner_protocol(cls.name, "of", parameters.get("of"), categories), parameters.get("times"))
+
+
+def _words(rows):
+    """Return rows of bytes as 64-bit words in the same order: sorting these takes a tenth of the time."""
+    padded = np.zeros((len(rows), -(-rows.shape[1] // 8) * 8), dtype=np.uint8)
+    padded[:, : rows.shape[1]] = rows
+    return padded.view(">u8").astype(np.uint64)
+
+
+def _distinct(words):
+    """Return (where each distinct row is first, which of them every row is)."""
+    if words.shape[1] == 1:
+        return np.unique(words[:, 0], return_index=True, return_inverse=True)[1:]
+    order = np.lexsort(words.T[::-1])
+    ordered = words[order]
+    fresh = np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1))
+    kind = np.empty(len(words), dtype=np.int64)
+    kind[order] = np.cumsum(fresh) - 1
+    return order[fresh], kind
 
 
 def histories_of(protocol, reports, user):

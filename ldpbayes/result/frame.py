@@ -6,6 +6,7 @@ import xarray as xr
 
 from ldpbayes.presenting import AbstractResult
 from ldpbayes.result import extending
+from ldpbayes.result.facts import facts_of, state
 from ldpbayes.result.validation import validate
 
 
@@ -27,6 +28,16 @@ class Result(AbstractResult, xr.DataTree):
     #: The data and the prior of the fit; of a result that was loaded, copied or selected there are none.
     __slots__ = ("_problem",)
     _arrays = xr.DataTree
+
+    @property
+    def _call(self) -> str:  # type: ignore[override]  # a file has it
+        return str(facts_of(self).get("call", ""))
+
+    def _keep(self, call: str) -> None:
+        state(self, {"call": call})
+
+    def _random_seed(self) -> Any:
+        return self.attrs.get("random_seed")
 
     def extend(self, *groups: str, collection: Any = None, by: str | None = None) -> "Result":
         """Add groups that ArviZ reads, under its names and with the dims of the posterior.

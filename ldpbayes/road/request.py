@@ -140,7 +140,7 @@ class Request:
             if self.exclude:
                 raise ArgumentError(f"exclude must be empty with draws=0, got {shown(self.exclude)}.")
             return True
-        if data.weighted or data.laws or not (data.by or (self.automatic and not self.asked_sizes)):
+        if data.obstacle or not (data.by or (self.automatic and not self.asked_sizes)):
             return False
         return math.prod(self.sizes().values()) * math.prod(data.shape) > MAX_DRAWN and (not data.by or at_once(data, self))
 
@@ -188,7 +188,7 @@ def at_once(cells: Any, request: Request) -> bool:
     cells : Cells
     request : Request
     """
-    return not (cells.weighted or cells.laws) and request.method in UNDRAWN and in_one_call(cells)
+    return not cells.obstacle and request.method in UNDRAWN and in_one_call(cells)
 
 
 __all__ = ["Request", "Sizes", "at_once"]

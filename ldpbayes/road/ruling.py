@@ -76,10 +76,10 @@ def rule(prior: Any, data: Any, method: str) -> Ruling:
     if default_prior(len(data.answers)) == "jeffreys":
         sentence = f"{NO_PRIOR}: below {LEARNT_FROM} categories it is Jeffreys'; prior='learnt' learns its concentration."
         return Ruling("jeffreys", sentence)
-    if data.laws:
-        return jeffreys_because(f"the learnt prior is not offered where {data.doubt}.")
-    if data.weighted:
-        return jeffreys_because("the learnt prior needs the evidence of the reports, which sampling weights do not have.")
+    if data.obstacle:
+        return jeffreys_because(
+            f"the learnt prior needs the evidence of the reports, which has no meaning where {data.obstacle}."
+        )
     if method not in ("auto", *CONJUGATE):
         return jeffreys_because(f"the method {method} was asked for; prior='learnt' goes with auto, exact and surrogate.")
     sentence = f"{NO_PRIOR}: from {LEARNT_FROM} categories on it is a Dirichlet prior whose concentration is learnt; {KEEP}."

@@ -115,15 +115,14 @@ def _of_all(data: Any, prior: Any, request: Request) -> tuple[Fit, Mapping[str, 
     fit = fitted.fit
     if ruling.sentence:
         fit.facts["prior_reason"] = ruling.sentence
-    if not data.keeps_reports and (undrawn or not data.by):
+    if not data.keeps_reports:
         from ldpbayes.fitness.sums import described
 
         fit.facts |= described(data)
     if undrawn and not fit.draws:
         return fit, fitted.left_out
-    if not data.by:
-        fit.facts |= _about_order(data, fitted.problems[0].prior)
-    if request.estimates and (data.by or data.keeps_reports):
+    fit.facts |= _about_order(data, fit.prior)
+    if request.estimates:
         from ldpbayes.describing.posterior import describe
 
         with warnings.catch_warnings():
@@ -209,8 +208,7 @@ def _moments(data: Any, belief: Any, request: Request) -> UnderPrior:
 
     Of an expansion whose error is above that of the means of the usual draws, draws are made where they are affordable.
     """
-    if not data.by:
-        refuse_long(data)
+    refuse_long(data)
     problems = [Problem.of(cell, belief) for cell in data.collections()]
     first, usual = problems[0], math.prod(request.drawing(data.n_categories).sizes().values())
     conjugate = first.mixing is not None and not first.mixing.atom

@@ -1,8 +1,8 @@
-"""What conclusions withstand: fake reports, respondents who ignore the device, attacks on a protocol.
+"""What conclusions withstand: fakes, respondents who ignore the device, attacks on a protocol, and other methods.
 
-From the core it takes collections, the laws of crafted reports (``protocols``), estimates and their intervals, and the
-parts of pages and figures. It brings two pages and the figure of a sensitivity beside a fit (``registered.py``), options of
-the command ``check``, and two figures.
+From the core it takes collections, the laws of crafted reports (``protocols``), fits by several methods, estimates and
+their intervals, and the parts of pages and figures. It brings three pages and the figure of a sensitivity beside a fit
+(``registered.py``), the answer ``crosscheck``, options of the command ``check``, and three figures.
 """
 
 from typing import TYPE_CHECKING

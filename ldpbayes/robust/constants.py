@@ -4,3 +4,5 @@
 MAX_ENTRIES = 2**22
 #: Points of a curve; each is a maximum of the likelihood.
 MAX_POINTS = 10**5
+#: Distinct reports times categories beyond which probabilities are not written out: 16 MB.
+WRITTEN_ENTRIES = 2_000_000

@@ -19,6 +19,7 @@ from ldpbayes.collections.data import mechanisms
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.estimators.confidence import clopper_pearson
 from ldpbayes.inference.ends import tails
+from ldpbayes.presenting import recorded
 from ldpbayes.protocols.base import Binomials
 
 #: Categories whose ranges are worked out one by one where no support counts give them.
@@ -49,6 +50,7 @@ class ContaminationHull(Answer):
         return xr.Dataset({name.removeprefix("curve_"): self[name].variable for name in names})
 
 
+@recorded
 def contamination_hull(
     collection: Collection | Tally,
     question: str | Sequence[str] | None = None,

@@ -8,10 +8,13 @@ from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.answers.base import one_channel
 from ldpbayes.collections import Collection, Tally, as_collection
+from ldpbayes.collections.data import mechanisms
 from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.presenting import recorded
 from ldpbayes.protocols.base import Binomials
 
 
+@recorded
 def fakes(
     reports: Collection | Tally | xr.DataTree,
     category: str,
@@ -58,7 +61,7 @@ def fakes(
     >>> fakes(tally, "c", overtake="a").added.item()
     301
     """
-    form, labels = _form(reports, channel)
+    form, labels, source = _form(reports, channel)
     if (lift is None) == (overtake is None):
         raise ArgumentError("fakes needs exactly one of lift and overtake.")
     x = labels.index(checks.choice(category, "category", labels))
@@ -83,11 +86,12 @@ def fakes(
     if not added:
         sentence = f"No fabricated reports are needed to {goal}: it is larger already."
     attrs = {"question": f"Fabricated reports that support {category}", "sentence": sentence}
+    attrs |= {"source": f"{source}, by the unbiased estimate"} if source else {}
     return Answer({"added": added, "replaced": replaced, "share": share}, None, attrs)
 
 
-def _form(reports: Collection | Tally | xr.DataTree, channel: str | None) -> tuple[Binomials, tuple[str, ...]]:
-    """Return the support counts with their rates, and the labels."""
+def _form(reports: Collection | Tally | xr.DataTree, channel: str | None) -> tuple[Binomials, tuple[str, ...], str]:
+    """Return the support counts with their rates, the labels, and reports and design in words."""
     if isinstance(reports, xr.DataTree):
         if channel is not None:
             raise ArgumentError("channel goes with a collection; a result of several channels has no support counts.")
@@ -99,13 +103,17 @@ def _form(reports: Collection | Tally | xr.DataTree, channel: str | None) -> tup
             )
         counts, hit, other = (intervals[name].values for name in ("support_count", "rate_of_value", "rate_of_others"))
         labels = tuple(map(str, intervals["category"].values))
-        return Binomials(counts, hit, other, int(reports.attrs["n_reports"])), labels
+        return (
+            Binomials(counts, hit, other, int(reports.attrs["n_reports"])),
+            labels,
+            str(reports.attrs.get("mechanisms", "")),
+        )
     collection = as_collection(reports)
     tally = one_channel(collection, channel)
     form = tally.protocol.binomials(tally.reports, tally.counts)
     if form is None:
         raise InfeasibleError(f"Reports of {tally.protocol.design} have no support counts with known rates.")
-    return form, collection.categories
+    return form, collection.categories, mechanisms({tally.name: [(0, tally)]})
 
 
 def _for_lift(form: Binomials, x: int, lift: float) -> tuple[float, float]:

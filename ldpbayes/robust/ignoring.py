@@ -10,13 +10,13 @@ from ldpbayes.answer import Answer
 from ldpbayes.answers.base import conclusion
 from ldpbayes.collections import Collection
 from ldpbayes.collections.data import mechanisms
-from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.estimators.base import information_covariance
 from ldpbayes.estimators.mle import maximize
 from ldpbayes.fitness.nested import need_noncompliers
 from ldpbayes.likelihoods import DenseRows
 from ldpbayes.methods.problem import scaled
+from ldpbayes.presenting import recorded
 from ldpbayes.robust.constants import MAX_ENTRIES, MAX_POINTS
 
 #: No curve goes on to γ = 1, where nobody follows the device.
@@ -34,6 +34,7 @@ class Sensitivity(Answer):
     __slots__ = ()
 
 
+@recorded
 def sensitivity(
     collection: Collection, of: str | Sequence[str], *, threshold: float | None = None, points: int = 41
 ) -> Sensitivity:
@@ -73,7 +74,7 @@ def sensitivity(
     >>> round(curve.turning, 3), curve.sentence
     (0.196, 'yes < 0.3 holds at γ = 0 (0.185) and turns at γ = 0.196; the reports allow every γ from 0 to 0.633.')
     """
-    need_noncompliers(collection)
+    words = need_noncompliers(collection)
     answers = collection.answers
     labels, sign, stated = conclusion(of, answers, "of")
     if isinstance(stated, str):
@@ -89,7 +90,7 @@ def sensitivity(
     rows, test = collection.rows, collection.noncompliance()
     if rows.n_rows * rows.n_categories > MAX_ENTRIES:
         raise InfeasibleError(f"A sensitivity curve needs likelihood rows of at most {MAX_ENTRIES} entries.")
-    low, high, words = test.low, test.high, words_of(collection)
+    low, high = test.low, test.high
     denied, size = [x for x in collection.owners if x is not None], len(answers)
     if test.identified:
         p = maximize(rows).p

@@ -1,10 +1,10 @@
 """One channel of a scan: the map and the reduce over the reports that one protocol made."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,10 +15,37 @@ from ldpbayes.errors import DataError
 from ldpbayes.likelihoods import Summary
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.scanning import passes, pilots
-from ldpbayes.scanning.partials import SIZES, ChannelSums, ReportSample
+from ldpbayes.scanning.constants import MAX_DRIFTED
+from ldpbayes.scanning.partials import SIZES, ChannelSums, Chosen, ReportSample
 from ldpbayes.scanning.pilots import Pilots
 from ldpbayes.sources.encode import Format, cells, encoded_key
 from ldpbayes.sources.stream import Batch
+
+
+class Parsed(NamedTuple):
+    """Reports of one channel as the passes take them.
+
+    Attributes
+    ----------
+    keys : tuple of tuple
+        The cells.
+    sizes : (cells,) int array
+        Reports of each.
+    group : (m,) int array
+        The cell of each report.
+    reports : (m, …) array
+        Canonical.
+    origin : str
+        What the places are counted in.
+    places : (m,) int array
+    """
+
+    keys: tuple[tuple, ...]
+    sizes: IntArray
+    group: IntArray
+    reports: np.ndarray
+    origin: str = ""
+    places: IntArray = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,10 +57,13 @@ class ReportChannel:
     protocol : AbstractProtocol
     form : Format
         How rows are reports.
+    law : callable, optional
+        From a protocol and reports of users to the protocol that states how many reports each sends.
     """
 
     protocol: AbstractProtocol
     form: Format
+    law: Callable[[AbstractProtocol, np.ndarray], AbstractProtocol] | None = None
 
     @cached_property
     def countable(self) -> bool:
@@ -45,8 +75,24 @@ class ReportChannel:
         """Return the sums of the first pass: counts of reports, or of supports."""
         if self.countable:
             cells_of, *rows = self.form.distinct(batch.table, by, batch.weights)
-            return ChannelSums(tuple(cells_of), rows=tuple(rows))
-        keys, sizes, group, reports = self._reports(batch, by)
+            _, reports, many = rows
+            counts = None if reports.ndim > 1 else np.bincount(reports, many, self.protocol.n_outputs or 0).astype(np.int64)
+            return ChannelSums(tuple(cells_of), rows=tuple(rows), origins=self._origins(batch, batch.n_reports, counts))
+        parsed = self.parsed(batch, by)
+        sums = self.counted(parsed)
+        supports = sums.sums["supports"].sum(axis=0) if self.protocol.supports() is not None else None
+        origins = self._origins(batch, len(parsed.group), supports)
+        return replace(sums, origins=origins, chosen=Chosen.of(0, parsed.reports))
+
+    def _origins(self, batch, n, counts):
+        """Return the number of reports and counts of a batch by its file."""
+        if batch.piece is None or counts is None or len(counts) > MAX_DRIFTED:
+            return {}
+        return {batch.piece.origin(): np.concatenate([[n], counts])}
+
+    def counted(self, parsed: Parsed) -> ChannelSums:
+        """Return the sums of the first pass where reports are not counted."""
+        keys, sizes, group, reports, *_ = parsed
         supports, n = self.protocol.supports(), len(keys)
         if supports is not None:
             held = _held(supports, reports, self.protocol)
@@ -57,9 +103,9 @@ class ReportChannel:
             sums[SIZES] = np.bincount(group, self.protocol.report_sizes(reports), n)
         return ChannelSums(keys, sums)
 
-    def second(self, batch: Batch, by: Sequence[str], at: Pilots, seed: int) -> ChannelSums:
+    def expanded(self, parsed: Parsed, at: Pilots, seed: int) -> ChannelSums:
         """Return the sums of the second pass, the whole reports of the cells that keep them, and samples of all."""
-        keys, sizes, group, reports = self._reports(batch, by)
+        keys, sizes, group, reports, *_ = parsed
         for key in keys:
             if key not in at.places:
                 name = ", ".join(map(str, key)) or "of all reports"
@@ -77,25 +123,27 @@ class ReportChannel:
         if is_kept.any():
             kept = np.flatnonzero(is_kept[group])
             rows = group[kept].astype(np.int64), reports[kept], np.ones(len(kept), dtype=np.int64)
-        samples = self._sampled(keys, group, reports, batch, at.sample, seed)
+        samples = self._sampled(parsed, at.sample, seed)
         return ChannelSums(keys, {"n": sizes, **sums}, rows=rows, merged=False, samples=samples, most=at.sample)
 
-    def _reports(self, batch: Batch, by: Sequence[str]) -> tuple[tuple, IntArray, IntArray, np.ndarray]:
-        """Return (keys of the cells, reports of each, the cell of each report, canonical reports) of a batch."""
+    def parsed(self, batch: Batch, by: Sequence[str]) -> Parsed:
+        """Return the reports of a batch."""
         keys, sizes, group = cells([encoded_key(batch.table, name) for name in by], len(batch))
         reports = self.form.rows(batch.table)
         if batch.weights is not None:  # an engine has grouped them, which it does where it takes them to be countable
             reports, group = (np.repeat(array, batch.weights, axis=0) for array in (reports, group))
             sizes = np.bincount(group, minlength=len(keys))
-        return tuple(keys), sizes, group, reports
+        origin = "" if batch.piece is None else batch.piece.origin()
+        return Parsed(tuple(keys), sizes, group, reports, origin, batch.places)
 
-    def _sampled(self, keys, group, reports, batch, most, seed):
+    def _sampled(self, parsed, most, seed):
         """Return the samples of the cells of a batch; a report's key depends on the seed and its place in the source."""
         if not most:
             return {}
-        place = int.from_bytes(hashlib.blake2b(batch.piece.origin().encode(), digest_size=8).digest(), "little")
-        drawn = hashing.derive((seed ^ place) % 2**63, batch.places)
-        return {keys[i]: ReportSample.of(0, drawn[rows], reports[rows], most) for i, rows in groups_of(group)}
+        place = int.from_bytes(hashlib.blake2b(parsed.origin.encode(), digest_size=8).digest(), "little")
+        drawn = hashing.derive((seed ^ place) % 2**63, parsed.places)
+        groups = groups_of(parsed.group)
+        return {parsed.keys[i]: ReportSample.of(0, drawn[rows], parsed.reports[rows], most) for i, rows in groups}
 
     # ---- between the passes ------------------------------------------------------------------------------------------
     def normal(self, first: ChannelSums, places: Mapping[tuple, int], n_pilots: int) -> pilots.Normal:
@@ -131,7 +179,11 @@ class ReportChannel:
         return out
 
     def _collection(self, key, reports, counts):
-        tally = Tally.trusted(self.protocol, reports, counts, categories=self.form.labels)
+        made = self.protocol
+        if self.law is not None:
+            made = self.law(self.protocol, reports)
+            reports = made.check_reports(reports)  # as wide as the longest of them
+        tally = Tally.trusted(made, reports, counts, categories=self.form.labels)
         return Collection(self.form.labels, (tally,), id=", ".join(map(str, key)) or "all")
 
     def _excess(self, first):

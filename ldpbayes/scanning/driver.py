@@ -3,8 +3,10 @@
 import contextlib
 import dataclasses
 import functools
+import pathlib
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -13,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from ldpbayes import checks, files
 from ldpbayes.errors import ArgumentError, DataError, shown
+from ldpbayes.presenting import Recorded, recorded
 from ldpbayes.progress import track
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.scanning.checkpoint import Checkpoint
@@ -20,6 +23,7 @@ from ldpbayes.scanning.fold import Fold
 from ldpbayes.scanning.found import Found
 from ldpbayes.scanning.partials import NOTHING, Partial
 from ldpbayes.scanning.pilots import Pilots
+from ldpbayes.scanning.users import Partitions
 from ldpbayes.sources.base import check_column, check_total
 from ldpbayes.sources.channels import COPIES, by_epsilon, protocol_at
 from ldpbayes.sources.missing import Missing
@@ -38,10 +42,10 @@ from ldpbayes.sources.parameters import (
 from ldpbayes.sources.skipping import Skipped
 from ldpbayes.sources.stream import Piece, in_order
 
-_COUNTING, _EXPANDING = "Counting reports", "Expanding the likelihood"
+_SORTING, _COUNTING, _EXPANDING = "Putting reports together by user", "Counting reports", "Expanding the likelihood"
 
 
-class Scan:
+class Scan(Recorded):
     """A scan, run by calling it; see ``scan``.
 
     Its pieces and its fold are public, for engines that send the work to where the rows are. The same result comes from::
@@ -85,6 +89,7 @@ class Scan:
         self._first: Partial | None = None
         self._state: Checkpoint | None = None
         self._stopped: list[int] = []
+        self._users: tuple[list, Skipped | None] | None = None
 
     def __repr__(self) -> str:
         by = f" by {' × '.join(self.fold.by)}" if self.fold.by else ""
@@ -105,7 +110,7 @@ class Scan:
                 raise ArgumentError("checkpoint needs files, whose rows can be found again; leave it out.")
             self._state = Checkpoint(self.checkpoint, [*marks, *self._marks()])
         try:
-            with _interrupts() as self._stopped:
+            with _interrupts() as self._stopped, self._by_user():
                 self._first = self._pass(None, self._state)
                 if self._first.skipped is not None:
                     self._first.skipped.tell(self.quarantine)
@@ -121,6 +126,7 @@ class Scan:
             raise
         finally:
             self._stopped = []
+        cells._keep(self._call)
         return cells
 
     def again(self, pilots: Mapping | ArrayLike, spread: ArrayLike | None = None) -> Found:
@@ -144,13 +150,22 @@ class Scan:
         """
         if self.fold.countable:
             raise ArgumentError(f"reports of {self.fold.protocol.name} are counted; their cells have no pilots.")
-        if self._first is None:
-            self._first = self._pass(None)
-        at = self.fold.pilots_at(self._first, pilots, spread)
-        return self._found(self._pass(at), at)
+        with self._by_user():
+            if self._first is None:
+                self._first = self._pass(None)
+            at = self.fold.pilots_at(self._first, pilots, spread)
+            return self._found(self._pass(at), at)
 
     def pieces(self) -> list[Piece]:
-        """Return the pieces of the source, each of which any worker can read."""
+        """Return the pieces of the source, each of which any worker can read.
+
+        Raises
+        ------
+        ArgumentError
+            Where reports are put together by user, which no worker does by itself.
+        """
+        if self.fold.user is not None:
+            raise ArgumentError("by_user must be left out of a scan in pieces; call the scan.")
         return list(self.table.pieces(self.fold.columns))
 
     # ---- inside ------------------------------------------------------------------------------------------------------
@@ -161,10 +176,10 @@ class Scan:
         if batch is not None:
             return self._whole(fold.partial(batch))
         work = functools.partial(fold.partial, at=at)
-        total = self.table.total(work, fold.columns)
+        total = self.table.total(work, fold.columns) if self._users is None else None
         if total is not None:
             return self._whole(total)
-        pieces = self.table.pieces(fold.columns)
+        pieces = self.table.pieces(fold.columns) if self._users is None else self._users[0]
         done: set[str] = set()
         total = NOTHING
         if state is not None:
@@ -177,7 +192,26 @@ class Scan:
             if state is not None:
                 state.add(name, done, total)
             self._stop()
-        return self._whole(total)
+        return self._whole(total) if self._users is None else dataclasses.replace(total, skipped=self._users[1])
+
+    @contextlib.contextmanager
+    def _by_user(self) -> Iterator[None]:
+        """Have the reports of each user put together, in files that are there meanwhile, where a column names the users."""
+        if self.fold.user is None:
+            yield
+            return
+        with tempfile.TemporaryDirectory(prefix="ldpbayes-") as folder:
+            pieces = self.table.pieces(self.fold.columns)  # of files it is then known how many rows they have
+            rows, visible = self.table.n_rows, self.progressbar
+            partitions, total = Partitions(self.fold, pathlib.Path(folder), rows), NOTHING
+            for piece in track(pieces, _SORTING, rows, shown=visible, weight=lambda item: item.n_rows or 0):
+                total += self.fold.by_user(piece, partitions)
+                self._stop()
+            self._users = partitions.pieces(), self._whole(total).skipped
+            try:
+                yield
+            finally:
+                self._users = None
 
     def _stop(self) -> None:
         """Raise the KeyboardInterrupt that foreign code has swallowed."""
@@ -209,6 +243,7 @@ class Scan:
         return [protocol_text(settings.pop("protocol"), self.fold.categories), made, repr(settings)]
 
 
+@recorded
 def scan(
     source: Any,
     protocol: AbstractProtocol | str | Callable[[float], AbstractProtocol] | None = None,
@@ -220,6 +255,7 @@ def scan(
     jobs: int = 1,
     categories: Sequence[str] | None = None,
     epsilon_column: str | None = None,
+    by_user: str | None = None,
     checkpoint: Any = None,
     keep: int | None = None,
     random_seed: int = 0,
@@ -229,6 +265,7 @@ def scan(
     quarantine: Any = None,
     missing: str | float | Sequence[str | float] | None = None,
     copies: str = "refuse",
+    bitorder: str = "big",
 ) -> Scan:
     """Return a scan of reports that need not fit in memory, to be run by calling it.
 
@@ -263,6 +300,9 @@ def scan(
     epsilon_column : str, optional
         The column of the ε of each report, where it changes over time: each level is a channel, and what a cell has of its
         channels adds up. As for ``read``.
+    by_user : str, optional
+        The column of users, each of whom may have sent several reports: every user is then one report, a history, as for
+        ``read``. Reports are put together in temporary files, some 40 bytes each; memory does not grow with their number.
     checkpoint : path-like, optional
         Where the state of the scan is kept, so that it goes on after being killed; ``write`` removes it once it has written
         the cells. Files only.
@@ -276,7 +316,7 @@ def scan(
     spark : pyspark.sql.SparkSession or str, optional
         A session, or the URL of a master such as ``"local[2]"``: the workers of Spark read the row groups of Parquet files,
         which they must see under the same paths. The cells are those that one machine finds.
-    bad_rows, quarantine, missing, copies
+    bad_rows, quarantine, missing, copies, bitorder
         As for ``read``: rows that hold no report are refused, or left out, counted and written to a CSV file; answers that
         are missing are counted by cell.
 
@@ -311,6 +351,9 @@ def scan(
     with files.keeping_inputs():
         table = open_source(source)
         skipped = Skipped.of(bad_rows, quarantine)
+    user = checks.column(by_user, "by_user")
+    if user is not None and (spark is not None or checkpoint is not None or missing is not None):
+        raise ArgumentError("checkpoint, missing and spark must be left out with by_user.")
     if spark is not None:
         if checkpoint is not None or jobs != 1:
             raise ArgumentError("checkpoint and jobs are for scans of one machine; leave them out with spark.")
@@ -321,8 +364,10 @@ def scan(
     published = [entries.get(METADATA) for entries in table.metadata()]
     made = _made_by(table, protocol, labels_of(categories), level, published)
     by = checks.columns(by, "by") or ()
+    design = made["protocol"].repeats() if user is not None else None
+    single = made["protocol"] if design is None else design.single
     fold = Fold(
-        report=tuple(made["protocol"].report_fields if report is None else checks.columns(report, "report") or ()),
+        report=tuple(single.report_fields if report is None else checks.columns(report, "report") or ()),
         by=tuple(by),
         pilot_by=checks.columns(pilot_by, "pilot_by"),
         sample=None if sample is None else checks.integer(sample, "sample", 0, 10**8),
@@ -331,6 +376,8 @@ def scan(
         labelled=categories is not None,
         of_texts=table.of_texts,
         skip=skipped.most if skipped else 0,
+        user=user,
+        bitorder=bitorder,
         missing=Missing.of(missing, by),
         **made,
     )

@@ -14,16 +14,17 @@ from ldpbayes.arrays import groups_of
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.scanning.channel import ReportChannel
-from ldpbayes.scanning.constants import MOST_ROWS, ROWS_A_CELL
+from ldpbayes.scanning.constants import MAX_DRIFTED, MOST_ROWS, ROWS_A_CELL
 from ldpbayes.scanning.found import ChannelCells, Found
 from ldpbayes.scanning.partials import NOTHING, Partial
 from ldpbayes.scanning.pilots import Keeping, Pilots, posterior_moments
+from ldpbayes.scanning.users import Partition, Partitions, histories_of, with_lengths
 from ldpbayes.sources.base import check_total, shared_keys, sorted_keys
 from ldpbayes.sources.channels import protocol_at
 from ldpbayes.sources.constants import MAX_CHANNELS
 from ldpbayes.sources.encode import Format, encoded_key
 from ldpbayes.sources.keys import check_alike, check_kinds, kinds_of
-from ldpbayes.sources.missing import Missing, answers, sentence
+from ldpbayes.sources.missing import Missing, added, answers, sentence
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.parameters import Stated, difference, parse_protocol, protocol_text
 from ldpbayes.sources.skipping import Skipped, good_rows
@@ -59,12 +60,16 @@ class Fold:
         Whether the caller named the categories, so that reports in the table are labels.
     level : str, optional
         The column that says which protocol made each report: "protocol", or that of ε. Each protocol is a channel.
+    user : str, optional
+        The column of users: every user's reports are one report, a history.
     make : callable, optional
         From ε to the protocol, where the level is ε.
     fixed : bool
         Whether the protocol that a column states must be this one.
     positions : bool
         Whether whole numbers are known to be reports as the protocol makes them; see ``encode.Format``.
+    bitorder : {"big", "little"}
+        See ``encode.Format``.
     of_texts : bool
         Whether the table holds texts alone, as a CSV file does: keys in plain digits are then whole numbers.
     skip : int
@@ -84,9 +89,11 @@ class Fold:
     keep: int | None = None
     labelled: bool = False
     level: str | None = None
+    user: str | None = None
     make: Callable[[float], AbstractProtocol] | None = None
     fixed: bool = False
     positions: bool = False
+    bitorder: str = "big"
     of_texts: bool = False
     skip: int = 0
     missing: Missing | None = None
@@ -113,12 +120,13 @@ class Fold:
     @property
     def countable(self) -> bool:
         """Whether the reports are counted, in one pass; otherwise a second pass expands their likelihood."""
-        return self.protocol.countable()
+        return self.user is None and self.protocol.countable()
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are read."""
-        return tuple(dict.fromkeys([*self.by, *self.report, *([self.level] if self.level else [])]))
+        others = [name for name in (self.level, self.user) if name is not None]
+        return tuple(dict.fromkeys([*self.by, *self.report, *others]))
 
     # ---- channels ----------------------------------------------------------------------------------------------------
     def channel(self, text: str) -> ReportChannel:
@@ -129,11 +137,15 @@ class Fold:
 
     def _text_of(self, protocol: AbstractProtocol) -> str:
         """Return the text of a protocol, whose reports are a channel from now on."""
-        same = (text for text, channel in self._channels.items() if channel.protocol == protocol)
+        same = (text for text, channel in self._channels.items() if protocol in (channel.protocol, channel.form.protocol))
         text = next(same, "") or protocol_text(protocol, self.categories)
         if text not in self._channels:
-            form = Format(protocol, self.report, self.labels, self.labelled, self.positions)
-            self._channels[text] = ReportChannel(protocol, form)
+            single, whole, law = protocol, protocol, None
+            if self.user is not None:
+                whole, law = histories_of(protocol), with_lengths
+                single = whole.single
+            form = Format(single, self.report, self.labels, self.labelled, self.positions, self.bitorder)
+            self._channels[text] = ReportChannel(whole, form, law)
         return text
 
     def _stated(self, entry: object) -> str:
@@ -205,27 +217,56 @@ class Fold:
         DataError
             On a bad report, naming the file and the row, and where a cell was not there in the first pass.
         """
+        if isinstance(piece, Partition):
+            return self._partition(piece, at)
+        skipped, total = Skipped(self.skip) if self.skip else None, NOTHING
+        for absent, parts in self._made(piece, functools.partial(self._sums, at), skipped, at):
+            total = sum(parts, total + Partial(missing=absent))
+        return replace(total, skipped=skipped)
+
+    def _partition(self, partition, at):
+        """Return the partial of the users of a partition."""
+        total = NOTHING
+        for text, parsed in partition.parsed(self):
+            channel = self.channel(text)
+            sums = channel.counted(parsed) if at is None else channel.expanded(parsed, at, self.seed)
+            kinds = kinds_of(sums.keys) if self.by else ()
+            total += Partial({text: sums}, n_rows=len(parsed.reports), kinds=kinds)
+        return total
+
+    def by_user(self, piece: Piece, partitions: Partitions) -> Partial:
+        """Write the reports of a piece to partitions by user, and return how many there were, and which were left out."""
         skipped = Skipped(self.skip) if self.skip else None
+        many = sum(partitions.write(part) for _, parts in self._made(piece, partitions.split, skipped) for part in parts)
+        return Partial(n_rows=many, skipped=skipped)
+
+    def _made(self, piece, work, skipped, at=None):
+        """Yield (missing answers by cell, what is made of the answers of each channel) of the good rows of each batch."""
         least = 0 if at is None else min(ROWS_A_CELL * len(at.places), MOST_ROWS)
         pieces = [piece] if isinstance(piece, Batch | Piece) else open_source(piece).pieces(self.columns)
         batches = ([own] if isinstance(own, Batch) else own.batches(self.columns, least) for own in pieces)
         alike = {name: self.report for name in self.report}
-        rows = itertools.chain.from_iterable(batches)
-        return replace(sum(good_rows(rows, functools.partial(self._batch, at), skipped, alike), NOTHING), skipped=skipped)
+        return good_rows(itertools.chain.from_iterable(batches), functools.partial(self._batch, work), skipped, alike)
 
-    def _batch(self, at, batch):
-        """Return the partial of a batch."""
-        total = NOTHING
+    def _sums(self, at, text, batch):
+        """Return the partial of a batch of one channel."""
+        channel = self.channel(text)
+        if at is None:
+            sums = channel.first(batch, self.by)
+        else:
+            sums = channel.expanded(channel.parsed(batch, self.by), at, self.seed)
+        return Partial({text: sums}, n_rows=batch.n_reports, kinds=kinds_of(sums.keys) if self.by else ())
+
+    def _batch(self, work, batch):
+        """Return (missing answers by cell, what is made of the answers of each channel) of a batch."""
+        lost: dict = {}
+        made = []
         for text, rows in self._by_channel(batch):
-            channel = self.channel(text)
-            with batch.part(rows) as own, answers(self.missing, own, channel.form) as (answered, absent):
-                total += Partial(missing=absent)
-                if len(answered):
-                    by, seed = self.by, self.seed
-                    sums = channel.first(answered, by) if at is None else channel.second(answered, by, at, seed)
-                    kinds = kinds_of(sums.keys) if by else ()
-                    total += Partial({text: sums}, n_rows=answered.n_reports, kinds=kinds)
-        return total
+            form = self.channel(text).form
+            with batch.part(rows) as own, answers(self.missing, own, form) as (answered, absent):
+                lost = added(lost, absent)
+                made += [work(text, answered)] if len(answered) else []
+        return lost, made
 
     # ---- between the passes ------------------------------------------------------------------------------------------
     def pilots(self, first: Partial) -> Pilots:
@@ -349,8 +390,31 @@ class Fold:
             channels.append(ChannelCells(channel.protocol, cells, of_names))
         notes = ["" if first.skipped is None else first.skipped.sentence, sentence(first.missing, first.n_rows)]
         found = Found(channels, self.by or None, self.labels, notes=" ".join(filter(None, notes)))
+        found.monitor = self._monitor(first, at)
         check_total(first.n_rows, round(found.n_reports))
         return found
+
+    def _monitor(self, first, at):
+        """Return what the sums of the first pass say of the source."""
+        if self.user is not None or (self.countable and all(len(sums.origins) < 2 for sums in first.channels.values())):
+            return None  # and SciPy is not imported
+        from ldpbayes.scanning import monitor
+
+        files, cells, copies = [], [], []
+        for text, sums in first.channels.items():
+            protocol, shares = self.channel(text).protocol, np.full(self.protocol.n_categories, np.nan)
+            if at is not None:
+                n, places = sums.total("n"), [at.places[key] for key in sums.keys]
+                shares = n @ at.points[places] / n.sum()
+                copies.append(monitor.duplicates(protocol, sums, float(n.sum()), shares))
+                supports = sums.total("supports")
+                for place in sorted(set(places)) if len(shares) <= MAX_DRIFTED and self.pilot_by is not None else ():
+                    members = [i for i, other in enumerate(places) if other == place]
+                    parts = {", ".join(map(str, sums.keys[i])): np.append(n[i], supports[i]) for i in members}
+                    cells.append((protocol, at.points[place], parts))
+            files.append((protocol, shares, sums.origins))
+        drifts = [monitor.drift(over, parts) for over, parts in (("files", files), ("cells", cells))]
+        return monitor.Monitor(tuple(filter(None, drifts)), tuple(filter(None, copies)))
 
     def _names(self, keys):
         """Return {key of a partial: that of the result}."""

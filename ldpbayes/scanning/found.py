@@ -98,6 +98,8 @@ class Found(Cells, AbstractResult):
     by_channel: tuple[ChannelCells, ...]
     #: Whether cells that hold the same reports are refused where scans are added, or added.
     copies = "refuse"
+    #: What is known of the source; None of sums of scans.
+    monitor: Any = None
     #: Where the states of the scans are kept until the cells are written.
     checkpoints: tuple = ()
 

@@ -6,10 +6,15 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.collections.tally import excess_of
+from ldpbayes.errors import listed
 from ldpbayes.fitness.sums import CONSTANT, UNKNOWN, fitness_of_excess, shown_levels
 from ldpbayes.pages.page import Column, Kind, Note, Page, Table
 from ldpbayes.pages.prose import number_of
+from ldpbayes.scanning.monitor import beyond
 
+#: Below this p-value a page warns.
+LEVEL = 0.01
+_BEYOND = "Share of supports that no distribution explains: counts below n h or above n g; about 0 but for chance."
 _SUM = "Unbiased estimates of all shares add up to one under the design, whatever the shares, but for their error."
 
 
@@ -28,18 +33,21 @@ def of_scan(result: Any, *, output: str | None = None) -> Page:
         Column("share", "its share", spec=".4f", priority=2),
         *([Column("sum", "sum of shares", spec=".4f", priority=1, means=_SUM)] if sums else []),
         *([Column("z", "z", spec=".2f", priority=1, means="The sum less one over its error.")] if sums else []),
+        *([Column("beyond", "beyond the design", spec=".2%", priority=2, means=_BEYOND)] if sums else []),
     )
     rows = [
-        _row(key, cell, result, sampled) + (_of_sum(sums[i], cell.n_reports) if sums else ())
+        _row(key, cell, result, sampled) + ((*_of_sum(sums[i], cell.n_reports), _beyond(key, result)[0]) if sums else ())
         for i, (key, cell) in enumerate(zip(result, result.collections(), strict=True))
     ]
     whole = Table(extent, columns, tuple(rows))
-    design = f"{protocol.design}, {protocol.n_categories} categories, epsilon {protocol.epsilon:.6g}"
-    notes = [Note(Kind.DATA, f"Reports of {design}."), Note(Kind.METHOD, _method(result))]
+    named = listed([f"{protocol.design}, epsilon {protocol.epsilon:.6g}" for protocol in result.protocols])
+    design = f"{named}, {protocol.n_categories} categories"
+    notes = [Note(Kind.DATA, f"Reports of {design}."), Note(Kind.METHOD, _method(result)), *_monitored(result)]
     if result.notes:
         notes.append(Note(Kind.DATA, result.notes))
     if not protocol.countable():
         notes.append(_sum_of_all(result, sums))
+        notes += _beyond_of_all(result) if sums else []
     if output is not None:
         notes.append(Note(Kind.DATA, f"The posterior of each cell: ldpbayes fit {output}."))
     facts = {
@@ -49,13 +57,18 @@ def of_scan(result: Any, *, output: str | None = None) -> Page:
         "by": list(result.by),
         "cells": whole.records(),
     }
-    return Page("Scan of reports", (whole,), tuple(notes), facts=facts, summary=f"The files hold {extent}.")
+    if len(result.protocols) > 1:
+        facts["channels"] = [{"protocol": one.design, "epsilon": one.epsilon} for one in result.protocols]
+    if result.monitor is not None:
+        facts["drift"] = [drift._asdict() for drift in result.monitor.drifts]
+        facts["duplicates"] = [copies._asdict() for copies in result.monitor.duplicates]
+    return Page("Scan of reports", (whole,), tuple(notes), facts=facts, summary=f"The files hold {extent}: {design}.")
 
 
 def _row(key: Sequence, cell: Any, result: Any, sampled: bool) -> tuple:
     """Return the row of one cell."""
-    sample = result.samples.get(tuple(key))
-    size = [None if sample is None else len(sample.keys)] if sampled else []
+    samples = [channel.samples[tuple(key)] for channel in result.by_channel if tuple(key) in channel.samples]
+    size = [sum(len(sample.keys) for sample in samples) if samples else None] if sampled else []
     names = [str(part) for part in key]
     if cell.keeps_reports:
         form = "counts" if result.protocol.countable() else "whole reports"
@@ -90,13 +103,52 @@ def _sum_of_all(result: Any, sums: list) -> Note:
     n = float(sum(n for _, n in known))
     tested = fitness_of_excess(sum(excess for excess, _ in known), n)
     said = f"All cells together: {tested.verdict}"
-    levels = shown_levels(result.protocol, n)
+    levels = shown_levels(result.protocol, n) if len(result.protocols) == 1 else None
     if levels is not None:
         low, high = (f"{level:.4g}" if 0 < level < np.inf else "" for level in levels)
         ends = " or ".join(filter(None, (low and f"{low} and less", high and f"{high} and more")))
         said += f" Reports made with ε {ends} would show in 95 % of scans as large." if ends else " No other ε would show."
     said += " The order of the categories does not."
     return Note(Kind.WARNING if tested.flagged else Kind.DIAGNOSTIC, said)
+
+
+def _monitored(result: Any) -> list[Note]:
+    """Return what a monitor says of drift between files and cells, and of duplicates."""
+    notes = []
+    for drift in result.monitor.drifts if result.monitor is not None else ():
+        said = f"Drift between {drift.over}: χ² of support counts {drift.statistic:,.1f}, {drift.df:,.0f} degrees of freedom"
+        said += f", p = {drift.p_value:.3g}; {drift.worst} differs most."
+        alike = drift.over == "cells" or not result.by  # files of several cells may hold different people
+        notes.append(Note(Kind.WARNING if alike and drift.p_value < LEVEL else Kind.DIAGNOSTIC, said))
+    for copies in result.monitor.duplicates if result.monitor is not None else ():
+        said = (
+            f"Duplicates: {copies.share:.3%} of reports repeat another one, {copies.expected:.3%} under the design; one came"
+        )
+        said += f" {number_of(copies.most, 'time')}, p ≤ {copies.p_value:.3g}."
+        notes.append(Note(Kind.WARNING if copies.p_value < LEVEL else Kind.DIAGNOSTIC, said))
+    return notes
+
+
+def _beyond(key: Any, result: Any) -> tuple[float | None, float]:
+    """Return the share of supports of a cell that no P explains, and its p-value over all its channels."""
+    cells = [(channel.protocol, channel.cells[tuple(key)]) for channel in result.by_channel if tuple(key) in channel.cells]
+    found = [beyond(protocol, cell.n_reports, cell.likelihood.support_counts()) for protocol, cell in cells]
+    parts = [part for part in found if part is not None]
+    if len(parts) < len(cells):
+        return None, 1.0
+    sizes = [cell.n_reports for _, cell in cells]
+    return float(np.average([share for share, _ in parts], weights=sizes)), min(1.0, len(parts) * min(p for _, p in parts))
+
+
+def _beyond_of_all(result: Any) -> list[Note]:
+    """Return the warning of cells whose supports no P explains, where there is one."""
+    p_values = {key: _beyond(key, result)[1] for key in result}
+    key = min(p_values, key=lambda key: p_values[key])
+    p_value = min(1.0, len(result) * p_values[key])
+    if p_value >= LEVEL:
+        return []
+    name = ", ".join(map(str, key))
+    return [Note(Kind.WARNING, f"Cell {name} has more or fewer supports of a category than any P gives, p = {p_value:.3g}.")]
 
 
 def _method(result: Any) -> str:

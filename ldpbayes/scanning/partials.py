@@ -13,7 +13,7 @@ import numpy as np
 from ldpbayes.arrays import groups_of
 from ldpbayes.errors import DataError
 from ldpbayes.protocols.formats import distinct
-from ldpbayes.scanning.constants import WAITING
+from ldpbayes.scanning.constants import CHOSEN, WAITING
 from ldpbayes.sources.keys import as_json, from_json
 from ldpbayes.sources.missing import added
 from ldpbayes.sources.skipping import Skipped
@@ -62,7 +62,7 @@ class ReportSample:
         """Return the sample of both sets of reports."""
         level = max(self.level, other.level)
         keys = np.concatenate([self.keys, other.keys])
-        reports = np.concatenate([self.reports, other.reports])
+        reports = stacked(self.reports, other.reports)
         return ReportSample.of(level, keys, reports, most)
 
     def __eq__(self, other: object) -> bool:
@@ -70,6 +70,56 @@ class ReportSample:
             return NotImplemented
         same = self.level == other.level and np.array_equal(self.keys, other.keys)
         return same and np.array_equal(self.reports, other.reports)
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """Distinct reports that their content chose, at most ``CHOSEN``: those whose 64-bit key has ``level`` leading zeros.
+
+    Attributes
+    ----------
+    level : int
+    reports : (m, …) array
+    counts : (m,) int64 array
+        How often each came.
+    """
+
+    level: int
+    reports: np.ndarray
+    counts: np.ndarray
+
+    @classmethod
+    def of(cls, level: int, reports: np.ndarray, counts: np.ndarray | None = None) -> Chosen:
+        """Return the reports that are chosen among some, at the least level from ``level`` on that chooses few enough."""
+        flat = np.ascontiguousarray(reports).reshape(len(reports), -1)
+        words = _words(flat) if flat.dtype == np.uint8 else flat.astype(np.uint64)
+        odd, keys = 0x9E3779B97F4A7C15, np.zeros(len(words), dtype=np.uint64)
+        for word in words.reshape(len(words), -1).T:
+            keys ^= word * np.uint64(odd)
+            odd = odd * 0xBF58476D1CE4E5B9 % 2**64
+        keys ^= keys >> np.uint64(32)
+        keys *= np.uint64(0x94D049BB133111EB)
+        if counts is None:
+            counts = np.ones(len(reports), dtype=np.int64)
+        while True:
+            inside = np.flatnonzero(keys < _bound(level)) if level else np.arange(len(keys))
+            if len(inside) <= 4 * CHOSEN or level == 63:  # so many that merging them is cheap
+                some, totals = distinct(reports[inside], counts[inside])
+                if len(some) <= CHOSEN or level == 63:
+                    return cls(level, some, totals)
+            level += 1
+
+    def joined(self, other: Chosen) -> Chosen:
+        """Return the chosen reports of both."""
+        both = np.concatenate([self.reports, other.reports]), np.concatenate([self.counts, other.counts])
+        return Chosen.of(max(self.level, other.level), *both)
+
+
+def _words(rows):
+    """Return rows of bytes as 64-bit words."""
+    if rows.shape[1] % 8:
+        rows = np.pad(rows, [(0, 0), (0, -rows.shape[1] % 8)])
+    return rows.view("<u8")
 
 
 def _bound(level: int) -> np.uint64:
@@ -101,6 +151,10 @@ class ChannelSums:
         By the key of the cell.
     most : int
         Largest size of a sample.
+    origins : mapping of str to (1 + a,) int64 array
+        By the file, the number of its reports, and how many support each category.
+    chosen : Chosen, optional
+        Reports by whose counts duplicates are seen.
     """
 
     keys: tuple[tuple, ...]
@@ -111,6 +165,8 @@ class ChannelSums:
     settled: int = 0
     samples: Mapping[tuple, ReportSample] = field(default_factory=dict)
     most: int = 0
+    origins: Mapping[str, np.ndarray] = field(default_factory=dict)
+    chosen: Chosen | None = None
 
     def __add__(self, other: ChannelSums) -> ChannelSums:
         """Return the sums of both."""
@@ -121,8 +177,14 @@ class ChannelSums:
             samples[key] = samples[key].joined(sample, most) if key in samples else sample
         sums, errors = self._added(other, moved, len(places))
         rows, settled = self._joined(other, moved)
-        merged = self.merged and other.merged
-        return ChannelSums(tuple(places), sums, errors, rows, merged=merged, settled=settled, samples=samples, most=most)
+        origins = dict(self.origins)
+        for name, part in other.origins.items():
+            origins[name] = origins[name] + part if name in origins else part
+        chosen = self.chosen if other.chosen is None else other.chosen
+        if self.chosen is not None and other.chosen is not None:
+            chosen = self.chosen.joined(other.chosen)
+        merged, keys = self.merged and other.merged, tuple(places)
+        return ChannelSums(keys, sums, errors, rows, merged, settled, samples, most, origins, chosen)
 
     def _added(self, other, moved, n):
         """Return the sums of both pieces over n cells, and what rounding took from them."""
@@ -146,7 +208,8 @@ class ChannelSums:
         theirs = other.rows and (moved[other.rows[0]], *other.rows[1:])
         if not (self.rows and theirs):
             return self.rows or theirs, self.settled
-        rows = tuple(map(np.concatenate, zip(self.rows, theirs, strict=True)))
+        group, reports, counts = zip(self.rows, theirs, strict=True)
+        rows = np.concatenate(group), stacked(*reports), np.concatenate(counts)
         if self.merged and other.merged and len(rows[0]) > 2 * self.settled + WAITING:
             rows = merge(*rows)
             return rows, len(rows[0])
@@ -178,7 +241,12 @@ class ChannelSums:
         samples = [(i, self.samples[key]) for i, key in enumerate(self.keys) if key in self.samples]
         for i, sample in samples:
             arrays |= {f"keys {i}": sample.keys, f"sample {i}": sample.reports}
+        arrays |= {f"origin {i}": part for i, part in enumerate(self.origins.values())}
+        if self.chosen is not None:
+            arrays |= {"chosen": self.chosen.reports, "chosen counts": self.chosen.counts}
         header = {
+            "origins": list(self.origins),
+            "chosen": None if self.chosen is None else self.chosen.level,
             "keys": [[as_json(part) for part in key] for key in self.keys],
             "levels": {str(i): sample.level for i, sample in samples},
             **{name: getattr(self, name) for name in ("merged", "most", "settled")},
@@ -199,7 +267,10 @@ class ChannelSums:
         )
         rows = tuple(arrays[name] for name in _ROWS) if "group" in arrays else ()
         facts = {name: header[name] for name in ("merged", "most", "settled")}
-        return cls(keys, sums, errors, rows, samples=samples, **facts)
+        origins = {name: arrays[f"origin {i}"] for i, name in enumerate(header["origins"])}
+        level = header["chosen"]
+        chosen = None if level is None else Chosen(level, arrays["chosen"], arrays["chosen counts"])
+        return cls(keys, sums, errors, rows, samples=samples, origins=origins, chosen=chosen, **facts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,6 +377,14 @@ class Partial:
 
 #: The partial result of no rows, to which all others add up.
 NOTHING = Partial()
+
+
+def stacked(*parts: np.ndarray) -> np.ndarray:
+    """Return all reports of some arrays; histories of fewer reports than others have zeros at the end."""
+    width = max(rows.shape[-1] for rows in parts)
+    if parts[0].ndim == 2 and any(rows.shape[1] < width for rows in parts):
+        parts = tuple(np.pad(rows, [(0, 0), (0, width - rows.shape[1])]) for rows in parts)
+    return np.concatenate(parts)
 
 
 def merge(group: np.ndarray, reports: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -115,6 +115,7 @@ class RowOptions:
     quarantine: Any = None
     missing: Any = None
     copies: str = "refuse"
+    bitorder: str = "big"
 
     def columns(self, by: Sequence[str], skipped: Skipped | None) -> TableColumns:
         """Return the columns that are the same for all channels, with what takes bad rows."""
@@ -125,13 +126,13 @@ class RowOptions:
     def refuse(self, names: Iterable[str], why: str) -> None:
         """Refuse the first of some arguments that is given to a source that states it itself."""
         for name in names:
-            value = getattr(self, name)
-            if value is not None and (name not in ("bad_rows", "copies") or value != "refuse"):
+            value, default = getattr(self, name), {"bad_rows": "refuse", "copies": "refuse", "bitorder": "big"}.get(name)
+            if value is not None and (default is None or value != default):
                 raise ArgumentError(f"{name} must be left out: {why}.")
 
 
 #: Arguments about how the reports were made.
-LAYOUT = ("protocol", "report", "count", "categories", "name", "epsilon_column", "rate_column")
+LAYOUT = ("protocol", "report", "count", "categories", "name", "epsilon_column", "rate_column", "bitorder")
 
 
 def read_table(data: Any, rows: RowOptions, whole: bool = False) -> Tally | Collection | Cells:
@@ -162,7 +163,7 @@ def _read(source, rows, path):
     source.copies = checks.choice(rows.copies, "copies", COPIES)
     labels = parameters.labels_of(rows.categories)
     channels = find_channels(source, rows.protocol, columns, categories=labels, epsilon=epsilon, rate=rate, name=name)
-    cells = read_cells(source, channels, columns)
+    cells = read_cells(source, replace(channels, bitorder=rows.bitorder), columns)
     left_out = "" if skipped is None else skipped.tell(rows.quarantine)
     if not any(cells) and columns.missing is not None and columns.missing.counts:
         raise DataError("has no answer: all are missing")

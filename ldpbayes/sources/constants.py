@@ -9,6 +9,8 @@ MOST_BYTES = 2**27
 #: Bytes, items of lists and rows for each byte of a file, beyond which it is no file of reports: privacy makes these random,
 #: so that they hardly compress. Rows without a byte of their own are those of constant columns.
 BYTES_A_BYTE, ROWS_A_BYTE = 2**8, 2**12
+#: Bytes of a table that is read at once, of all its columns, about: 8 MiB.
+READ_BYTES = 2**23
 #: Items of lists, or rows, that are read whatever the file takes, and items of a row group beyond which none is read: each
 #: takes four bytes beside its value.
 ITEMS, MOST_ITEMS = 2**25, 2**30

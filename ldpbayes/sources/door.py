@@ -35,6 +35,7 @@ def read(
     quarantine: str | os.PathLike | None = None,
     missing: str | float | Sequence[str | float] | None = None,
     copies: str = "refuse",
+    bitorder: str = "big",
 ) -> Tally | Collection | Cells:
     """Read reports from a file or a data frame.
 
@@ -116,6 +117,9 @@ def read(
     copies : {"refuse", "add"}
         Whether files with the same bytes, such as copies and hard links, are refused, and files of summaries that were made
         from the same files or hold the same sums; or added all the same. So few rows that they agree by chance are added.
+    bitorder : {"big", "little"}
+        How the bits of a set stand: "big" has the first category in the highest bit of the first byte, as ``numpy.packbits``
+        does, and first in a text of zeros and ones; "little" in the lowest bit, and last in a text, as in google/rappor.
 
     Returns
     -------
@@ -139,7 +143,7 @@ def read(
     """
     layout = protocol, report, count, categories, name, epsilon_column, rate_column
     sample = weights, strata, cluster, population_size
-    return _read(source, RowOptions(*layout, by, *sample, by_user, bad_rows, quarantine, missing, copies), False)
+    return _read(source, RowOptions(*layout, by, *sample, by_user, bad_rows, quarantine, missing, copies, bitorder), False)
 
 
 def collected(source: Any, **settings: Any) -> Collection | Cells:

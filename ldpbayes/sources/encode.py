@@ -1,5 +1,6 @@
 """From Arrow tables to reports: cells, counts, conditions, and columns of reports as protocols take them."""
 
+import contextlib
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -8,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ldpbayes import checks
 from ldpbayes.checks import MAX_COUNT
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.protocols.base import AbstractProtocol
@@ -17,6 +19,9 @@ from ldpbayes.sources.base import arrow_integers, arrow_kind, check_column, fore
 from ldpbayes.sources.constants import MOST_CODES
 from ldpbayes.sources.numbers import thousands
 
+#: How bits may stand in bytes and texts, and every byte with its bits the other way round.
+BIT_ORDERS = ("big", "little")
+REVERSED = np.packbits(np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)[:, ::-1], axis=1).ravel()
 #: Key of the metadata of a table whose cells are texts of a file, as those of CSV are.
 TEXTS = b"ldpbayes.texts"
 _NO_KEY = 'holds missing values; fill them in, or leave these rows out with bad_rows="skip"'
@@ -252,6 +257,9 @@ class Format:
         Whether the caller named the categories; see ``columns.Integers``.
     positions : bool
         Whether whole numbers are known to be reports as the protocol makes them: where the data state the protocol.
+    bitorder : {"big", "little"}
+        Whether the first category is the highest bit of the first byte and the first digit of a text, or the lowest and
+        the last.
     """
 
     protocol: AbstractProtocol
@@ -259,6 +267,7 @@ class Format:
     labels: Sequence[str]
     labelled: bool = False
     positions: bool = False
+    bitorder: str = "big"
 
     def __post_init__(self) -> None:
         a, fields, form = self.protocol.n_categories, self.protocol.report_fields, self.protocol.supports()
@@ -267,6 +276,8 @@ class Format:
             raise ArgumentError(f"report must name {len(fields)} columns ({', '.join(fields)}), got {len(self.report)}.")
         if self.labelled:
             self.protocol.check_categories(self.labels)
+        if checks.choice(self.bitorder, "bitorder", BIT_ORDERS) == "little" and not self.protocol.report_format.has_bits:
+            raise ArgumentError(f"bitorder must be left out: reports of {self.protocol.name} are no sets of bits.")
 
     def rows(self, table: Any) -> np.ndarray:
         """Return the canonical reports of all rows of a table.
@@ -347,6 +358,8 @@ class Format:
         """Return the canonical reports of Arrow arrays, one for each field, with their names."""
         labelled = self.labelled and not self.positions
         found = [arrow_column(array, name, labelled, self.positions) for array, name in columns]
+        if self.bitorder == "little":
+            found[-1] = _turned(found[-1])
         try:
             return self.protocol.parse_reports(found, self.labels)
         except DataError as err:
@@ -355,26 +368,53 @@ class Format:
             raise DataError(err.message, line=err.line, field=field) from None
 
     def _from_numbers(self, table):
-        """Return sets whose bytes, or whose zeros and ones, stand in separate columns."""
-        import pyarrow as pa
-
+        """Return sets whose bytes, or whose zeros and ones, stand in separate columns; these are packed as they are read."""
         a, names = self.protocol.n_categories, self.report
-        out = np.empty((table.num_rows, len(names)), dtype=np.uint8)
-        most = 255 if len(names) < a else 1
+        packed = len(names) < a
+        out = np.zeros((-(-a // 8), table.num_rows), dtype=np.uint8)
         for i, name in enumerate(names):
-            array = column(table, name)
-            if texts(table):
-                with foreign("must hold whole numbers"):
-                    array = array.cast(pa.int64())
-            if arrow_kind(array.type) not in ("whole numbers", "booleans"):
-                raise DataError(f"holds {array.type}; a column of several that make a set holds whole numbers", field=name)
-            values = _whole_numbers(pa, array.cast(pa.uint8()) if pa.types.is_boolean(array.type) else array, name)
-            bad = np.flatnonzero((values < 0) | (values > most))
-            if bad.size:
-                problem = f"must hold whole numbers from 0 to {most}, got {values[bad[0]]}"
-                raise DataError(problem, line=int(bad[0]), field=name)
-            out[:, i] = values
-        return self.protocol.check_reports(out)
+            values = _small(column(table, name), name, 255 if packed else 1, texts(table))
+            if packed:
+                out[i] = values if self.bitorder == "big" else REVERSED[values]
+            else:
+                out[i // 8] |= values << np.uint8(7 - i % 8)
+        return self.protocol.check_reports(np.ascontiguousarray(out.T))
+
+
+def _turned(column):
+    """Return a column of sets whose bits stand the other way round in each byte, or in each text of zeros and ones."""
+    if isinstance(column, Bytes):
+        return Bytes(column.lengths, REVERSED[column.values])
+    return [_turned_text(text) for text in column] if isinstance(column, list) else column
+
+
+def _turned_text(text):
+    head, digits = (text[:2], text[2:]) if text[:2].lower() in ("0b", "0x") else ("", text)
+    if head.lower() == "0x":
+        with contextlib.suppress(ValueError):
+            return head + REVERSED[np.frombuffer(bytes.fromhex(digits), dtype=np.uint8)].tobytes().hex()
+    return head + digits[::-1] if not set(digits) - {"0", "1"} else text
+
+
+def _small(array, name, most, of_texts):
+    """Return whole numbers from 0 to ``most``, or booleans, of an Arrow array as uint8."""
+    import pyarrow as pa
+
+    if pa.types.is_boolean(array.type):
+        stored = np.frombuffer(array.buffers()[1] or b"", dtype=np.uint8)
+        start, end = array.offset // 8, -(-(array.offset + len(array)) // 8)
+        return np.unpackbits(stored[start:end], bitorder="little")[array.offset % 8 :][: len(array)]
+    if of_texts:
+        with foreign("must hold whole numbers"):
+            array = array.cast(pa.int64())
+    if arrow_kind(array.type) != "whole numbers":
+        raise DataError(f"holds {array.type}; a column of several that make a set holds whole numbers", field=name)
+    plain_type = pa.types.is_integer(array.type) and not array.null_count
+    values = numpy_integers(array) if plain_type else _whole_numbers(pa, array, name)
+    if len(values) and (values.min() < 0 or values.max() > most):
+        row = int(np.argmax((values < 0) | (values > most)))
+        raise DataError(f"must hold whole numbers from 0 to {most}, got {values[row]}", line=row, field=name)
+    return values.astype(np.uint8, copy=False)
 
 
 # ---- counts and conditions -------------------------------------------------------------------------------------------

@@ -19,7 +19,9 @@ COLUMN = "protocol"
 #: The key under which the metadata of a Parquet file states the same; a courtesy, since other programs drop it.
 METADATA = "ldpbayes.protocol"
 
-_KEYS = {"protocol", "n_categories", "categories", "parameters"}
+#: The version of the wire format (docs/wire-format.md) that is written and read; texts that state none are of this one.
+VERSION = 1
+_KEYS = {"version", "protocol", "n_categories", "categories", "parameters"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +60,9 @@ def protocol_text(protocol: AbstractProtocol, categories: Sequence[str] | None =
     --------
     >>> from ldpbayes.protocols.grr import GRR
     >>> protocol_text(GRR(3, epsilon=1.0), ["a", "b", "c"])
-    '{"protocol":"grr","n_categories":3,"categories":["a","b","c"],"parameters":{"epsilon":1.0}}'
+    '{"version":1,"protocol":"grr","n_categories":3,"categories":["a","b","c"],"parameters":{"epsilon":1.0}}'
     """
-    document: dict[str, Any] = {"protocol": protocol.design, "n_categories": protocol.n_categories}
+    document: dict[str, Any] = {"version": VERSION, "protocol": protocol.design, "n_categories": protocol.n_categories}
     document |= {} if categories is None else {"categories": list(categories)}
     document["parameters"] = plain(protocol.parameters())
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -86,6 +88,9 @@ def parse_protocol(text: str) -> Stated:
         raise DataError(f"must hold a protocol as JSON, got {shown(text)}", field=COLUMN) from None
     if not isinstance(document, dict) or not isinstance(document.get("protocol"), str):
         raise DataError(f'must hold a JSON object with the key "protocol", got {shown(text)}', field=COLUMN)
+    version = document.get("version", VERSION)
+    if type(version) is not int or version != VERSION:
+        raise DataError(f"states version {shown(version)} of the wire format, and version {VERSION} is read", field=COLUMN)
     for key in document:
         if key not in _KEYS:
             raise DataError(f"has the unknown key {shown(key)}; known are {', '.join(sorted(_KEYS))}", field=COLUMN)

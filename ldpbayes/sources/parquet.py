@@ -17,7 +17,7 @@ import numpy as np
 
 from ldpbayes.errors import DataError
 from ldpbayes.sources.base import arrow_kind, foreign
-from ldpbayes.sources.constants import BATCH, BYTES_A_BYTE, ITEMS, MOST_BYTES, MOST_ITEMS, PIECE, ROWS_A_BYTE
+from ldpbayes.sources.constants import BATCH, BYTES_A_BYTE, ITEMS, MOST_BYTES, MOST_ITEMS, PIECE, READ_BYTES, ROWS_A_BYTE
 from ldpbayes.sources.stream import AbstractFile, runs
 
 
@@ -100,6 +100,7 @@ def read_batches(path: Any, columns: Sequence[str], groups: Sequence[int] | None
         with parquet.ParquetFile(path, **settings) as file:
             for parts in runs(_parts(path, file, columns, groups, chunks, codes), 0.5, lambda part: part[1]):
                 yield pa.Table.from_batches([part for part, _ in parts])
+                parts.clear()  # before the next are read
 
 
 def read_whole(path: Any, columns: Sequence[str] | None = None) -> Any:
@@ -118,10 +119,11 @@ def _parts(path, file, columns, groups, chunks, codes):
     """Yield (record batch, its share of what a table holds)."""
     for group in range(len(chunks)) if groups is None else groups:
         n_rows = file.metadata.row_group(group).num_rows
-        most = max(1, min([BATCH, *(column.most_rows(n_rows, column.leaf.path in codes, path) for column in chunks[group])]))
+        most = min((column.most_rows(n_rows, column.leaf.path in codes, path) for column in chunks[group]), default=BATCH)
+        most = max(1, min(BATCH, most, int(READ_BYTES / max(1, sum(column.width for column in chunks[group])))))
         for batch in file.iter_batches(most, row_groups=[group], columns=columns, use_threads=False):
             for part, share in sliced(batch, path):
-                yield part, max(share, part.nbytes / MOST_BYTES, part.num_rows / BATCH)
+                yield part, max(share, part.nbytes / READ_BYTES, part.num_rows / BATCH)
 
 
 # ---- what the footer says of a column --------------------------------------------------------------------------------
@@ -173,6 +175,12 @@ class _Column(NamedTuple):
     name: str
     leaf: Any
     chunk: Any
+
+    @property
+    def width(self) -> float:
+        """Bytes of a row as it is read, about: of numbers as they are stored, otherwise on average."""
+        stored = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}.get(self.leaf.physical_type, 0)
+        return max(stored, self.chunk.total_uncompressed_size / max(self.chunk.num_values, 1))
 
     def has(self, encoding: str) -> bool:
         """Return whether texts or bytes are written in an encoding of this name."""

@@ -38,6 +38,8 @@ class Channels:
         is one protocol.
     positions : bool
         Whether whole numbers are reports as the protocol makes them: where the data state the protocol.
+    bitorder : {"big", "little"}
+        See ``encode.Format``.
     """
 
     protocols: tuple[AbstractProtocol, ...]
@@ -45,6 +47,7 @@ class Channels:
     categories: tuple[str, ...] | None = None
     level: tuple[str, dict[str, int]] | None = None
     positions: bool = False
+    bitorder: str = "big"
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -155,7 +158,7 @@ class _Fold:
         for protocol in channels.protocols:
             report = protocol.report_fields if columns.report is None else tuple(columns.report)
             named = channels.categories is not None
-            self.formats.append(Format(protocol, report, channels.labels, named, channels.positions))
+            self.formats.append(Format(protocol, report, channels.labels, named, channels.positions, channels.bitorder))
         if columns.missing is not None:
             columns.missing.check(channels.labels)
         self.fields = list(dict.fromkeys(name for form in self.formats for name in form.report))

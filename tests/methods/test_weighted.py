@@ -9,7 +9,7 @@ from scipy.stats import ks_2samp
 from ldpbayes import Collection, Tally, fit
 from ldpbayes.errors import ConvergenceError, InfeasibleError
 from ldpbayes.inference.newton import find_mode
-from ldpbayes.inference.proposals import Mixture, SplitProposal, StudentT, sobol
+from ldpbayes.inference.proposals import Johnson, Mixture, SplitProposal, StudentT, sobol
 from ldpbayes.inference.target import Target
 from ldpbayes.inference.weighted import weighted
 from ldpbayes.likelihoods import Summary
@@ -181,15 +181,32 @@ def test_split_proposals_and_mixtures_have_densities_of_mass_one(beside):
     """The weights of a wide normal law over their density have mean one, and its moments come out of them."""
     rng = np.random.default_rng(1)
     root = np.array([[1.0, 0.0], [0.5, 2.0]])
-    split = StudentT(np.array([0.5, -1.0]), root, 8.0, np.array([2.0, 0.5]), np.array([0.7, 3.0]))
-    mixture = Mixture((split, StudentT(np.array([-1.0, 1.0]), np.eye(2))), np.array([0.7, 0.3]))
-    law = SplitProposal(mixture, StudentT.standard(1, 0.5)) if beside else mixture
+    mixture = Mixture(
+        (StudentT(np.array([0.5, -1.0]), root), StudentT(np.array([-1.0, 1.0]), np.eye(2))), np.array([0.7, 0.3])
+    )
+    sides = Johnson(np.array([0.2, 0.0]), np.array([[1.0, 2.0], [1.5, 0.8]]), np.array([[1.2, 3.0], [1.6, 1.3]]))
+    law = SplitProposal(mixture, sides) if beside else mixture
     z, log_density = sobol(law, 2**15, rng)
     np.testing.assert_allclose(log_density, law.log_density(z), rtol=1e-10)
     ratio = np.exp(-0.5 * ((z**2).sum(axis=1) + z.shape[1] * np.log(2 * np.pi)) - log_density)
     assert abs(ratio.mean() - 1) < 5 * ratio.std() / 2**7.5
     for k in range(z.shape[1]):
         assert abs((ratio * z[:, k]).mean()) < 5 * (ratio * z[:, k]).std() / 2**7.5
+
+
+def test_sides_and_tails_come_back_from_draws():
+    law = Johnson(np.array([0.2, 0.0]), np.array([[1.0, 2.0], [1.5, 0.8]]), np.array([[1.3, 2.0], [1.6, 1.4]]))
+    z = law.spread(np.random.default_rng(1).random((400_000, 2)), None) - law.centre
+    one = np.full(len(z), 1 / len(z))
+    for ahead, (side, w) in zip((z > 0, z <= 0), zip(law.scale, law.shape, strict=True), strict=True):
+        second = [np.mean(x[here] ** 2) for x, here in zip(z.T, ahead.T, strict=True)]
+        np.testing.assert_allclose(second, side**2 * (w - 1) / np.log(w), rtol=0.02)
+    np.testing.assert_allclose((z > 0).mean(axis=0), law.scale[0] / law.scale.sum(axis=0), atol=0.005)
+    even = Johnson(np.zeros(2), np.ones((2, 2)) * [1.0, 0.5], np.full((2, 2), 1.6))
+    z = even.spread(np.random.default_rng(2).random((400_000, 2)), None)
+    again = Johnson.fitted(z, one)
+    np.testing.assert_allclose(again.scale, even.scale, rtol=0.03)
+    np.testing.assert_allclose(again.shape, even.shape, rtol=0.1)
 
 
 def test_an_answer_that_cannot_be_trusted_is_rejected():
@@ -339,19 +356,13 @@ def test_draws_of_unknowns_are_draws_of_the_prior(prior):
         assert min(ks_2samp(one, two).pvalue for one, two in zip(p.T, q.T, strict=True)) > 1e-4
 
 
-def test_clusters_of_draws_become_a_mixture():
-    """Two normals far apart: a t each, with their means, scales and shares; one cluster of a single point is none."""
+def test_clusters_of_draws():
+    """Two normals far apart are told apart; a cluster of a single point is none."""
     rng = np.random.default_rng(1)
     left = rng.random(20_000) < 0.3
     draws = rng.standard_normal((20_000, 2)) * np.where(left, 1.0, 0.5)[:, None] + np.where(left, -6.0, 6.0)[:, None]
     law = StudentT.fitted(draws, np.full(20_000, 1 / 20_000), 8.0)
-    laws, shares = law.parts(draws, np.full(20_000, 1 / 20_000), 2, 1.0, 4096)
-    first, second = (laws[k] for k in np.argsort([part.centre[0] for part in laws]))
-    np.testing.assert_allclose([first.centre, second.centre], [[-6, -6], [6, 6]], atol=0.05)
-    scales = [np.sqrt(np.diag(part.root @ part.root.T) / (1 - 2 / 8)) for part in (first, second)]
-    np.testing.assert_allclose(scales, [[1, 1], [0.5, 0.5]], rtol=0.05)
-    assert np.sort(shares) == pytest.approx([left.mean(), 1 - left.mean()])
-    density = np.exp(Mixture(laws, shares).log_density(draws))
-    assert 0.5 < (density > 1e-4).mean() and np.isfinite(density).all()
+    nearest = law.clusters(draws, np.full(20_000, 1 / 20_000), 2, 4096)
+    assert ((nearest == nearest[np.argmax(left)]) == left).all()
     point = np.concatenate([draws, np.full((1, 2), 1e3)])
-    assert law.parts(point, np.full(len(point), 1 / len(point)), 3, 1.0, 10**6) is None
+    assert law.clusters(point, np.full(len(point), 1 / len(point)), 3, 10**6) is None

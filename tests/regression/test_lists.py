@@ -160,7 +160,7 @@ def test_cells_channels_and_labels_of_a_list():
 @pytest.mark.parametrize(
     ("change", "error", "match"),
     [
-        ({"method": "mle"}, InfeasibleError, "no standard errors"),
+        ({"method": "mle"}, InfeasibleError, "lists"),
         ({"deniers": DENIERS}, ArgumentError, "ceiling and floor"),
         ({"formula": "angry ~ x - 1"}, ArgumentError, "intercept"),
         ({"design": None}, ArgumentError, "design must name"),

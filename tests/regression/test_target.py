@@ -102,7 +102,7 @@ def many_groups(n, groups, seed=1):
 def of_groups(groups):
     columns = {"design": None, "count": None, "weights": None}
     formula, data = Formula.parse("report ~ (1 | g)"), many_groups(600, groups)
-    design, reports, _ = _read(formula, data, lb.GRR(2, 1.0), None, "refuse", columns)
+    design, reports, *_ = _read(formula, data, lb.GRR(2, 1.0), None, "refuse", columns)
     return Model.of(design, reports, None, None)
 
 

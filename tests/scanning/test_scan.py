@@ -771,8 +771,9 @@ def test_killed_and_resumed(tmp_path, monkeypatch):
 
 def test_a_scan_of_counts_does_without_slow_imports(tmp_path):
     """A scan of ten million rows takes less time than pandas and SciPy take to import."""
-    table = table_of(COUNTED["grr"]).set_column(1, "country", pa.array(["NL", "BE"] * 300).dictionary_encode())
-    pq.write_table(table, tmp_path / "a.parquet")
+    n = 400_000  # of small files it is asked besides whether they are alike by chance
+    country = pa.array(["NL", "BE"] * (n // 2)).dictionary_encode()
+    pq.write_table(table_of(COUNTED["grr"], n).set_column(1, "country", country), tmp_path / "a.parquet")
     code = "import sys, ldpbayes as lb; lb.scan(sys.argv[1], lb.GRR(5, 1.0), by='country')()\n"
     code += "print(*{'pandas', 'scipy', 'numba', 'pyarrow.compute', 'xarray'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code, tmp_path], cwd=ROOT, timeout=60, capture_output=True, text=True)

@@ -2,15 +2,9 @@
 
 import numpy as np
 
-from ldpbayes.methods.conditioned_product.factors import RoughlyTilted, TiltedFactors
+from ldpbayes.methods.conditioned_product.constants import SETS
+from ldpbayes.methods.conditioned_product.factors import TiltedFactors
 from ldpbayes.methods.conditioned_product.polynomial import PolynomialRoute
-
-#: Factors that are worked on together: their nodes stay in the processor's cache.
-BLOCK = 1024
-#: Counts times distinct factors up to which masses come from polynomials: more take longer than the saddle point.
-COUNTED = 2e4
-#: Log-masses by polynomials with a larger error are made again by another tilt.
-CLOSE = 1e-7
 
 
 def log_masses(family, multiplicity, k):
@@ -27,21 +21,16 @@ def log_masses(family, multiplicity, k):
     k : int
     """
     g, form = multiplicity.size, family.polynomials()
-    masses, error, counts = np.empty(k), np.full(k, np.inf), np.full(k, np.inf)
+    masses, error, counts = np.empty(k), np.empty(k), np.full(k, np.inf)
     if form is not None:
         counts = form[1].sum(axis=1).reshape(k, g) @ multiplicity
-    counted = g * counts <= COUNTED
-    # Modes are tilted quickly; where they sum to one and means do not, these are.
-    for chosen, factors, exact in (
-        (counted, RoughlyTilted, True),
-        (counted, TiltedFactors, True),
-        (~counted, TiltedFactors, False),
-    ):
-        left = np.flatnonzero(chosen & ~(error < CLOSE))
-        for start in range(0, left.size, max(1, BLOCK // g)):
-            sets = left[start : start + max(1, BLOCK // g)]
+    short, together = g * counts <= 2e4, max(1, SETS // g)  # longer polynomials take longer than the saddle point
+    for exact in (True, False):
+        left = np.flatnonzero(short == exact)
+        for start in range(0, left.size, together):
+            sets = left[start : start + together]
             members = family.take((sets[:, None] * g + np.arange(g)).ravel())
-            tilted = factors(members, multiplicity, sets=sets.size)
+            tilted = TiltedFactors(members, multiplicity, sets=sets.size)
             if exact:
                 route = PolynomialRoute(tilted)
                 masses[sets], error[sets] = route.log_evidence, route.log_evidence_error

@@ -5,7 +5,8 @@ import math
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from ldpbayes.methods.conditioned_product.factors import DROP, bisect
+from ldpbayes.methods.conditioned_product.constants import DROP
+from ldpbayes.methods.conditioned_product.factors import bisect
 
 
 def coefficients(slopes, powers, low, high):

@@ -7,27 +7,16 @@ from functools import cached_property
 import numpy as np
 from scipy.special import gammaln
 
-#: More factors than this have fewer nodes for the moments of single factors: errors of single factors average out in sums.
-MANY, FEW_NODES = 3000, 48
-#: exp(−DROP) is the relative mass that windows may leave out.
-DROP = 45.0
-#: The tails are over within so much of u on the left and on the right. Their ends are looked for in so many nats below, in
-#: rounds that leave a fifth each.
-LONGEST, SPAN, FIFTHS = (20.0, 60.0), 8.0, 3
-#: Steps of the search for tilts, by bisection and by Newton's method; one set's means add up to one within so many sds.
-BISECTIONS, ROUGH_BISECTIONS, NEWTON_TILTS, NEAR = 24, 14, 30, 0.02
-#: Ends are not looked for again where the means added up to one within so many sds.
-BESIDE = 0.5
-#: Error of the log of the integrals of factors at large α; see tests/methods/test_concentration_errors.py.
-INTEGRALS = 5e-5
-#: Error of a log-evidence of which nothing is known.
-UNKNOWN = 1e300
-#: Below it log(1 + x) − x is a series, which five terms give to all digits; above it the difference loses one and a half.
-SMALL = 0.05
-#: Nodes that are computed together: arrays of more leave the processor's cache, and take two to three times as long.
-BLOCK = 2**15
-#: Relative error of modes that Newton's method looks for, in at most so many steps.
-MODE_ERROR, NEWTON_STEPS = 1e-12, 60
+from ldpbayes.inference.ends import ACCURACY
+from ldpbayes.methods.conditioned_product.constants import (
+    BLOCK,
+    DROP,
+    LONGEST,
+    MODE_ERROR,
+    NEWTON_STEPS,
+    SMALL,
+    UNKNOWN,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,8 +148,8 @@ class TiltedFactors:
         lowest = np.broadcast_to(self.family.lowest_tilt, self.family.alpha.shape)
         return lowest.reshape(self.sets, -1).max(axis=1)
 
-    def _mode_tilts(self, bisections):
-        """Return tilts (k,) of modes that sum to one, by bisection over all sets at once."""
+    def _mode_tilts(self):
+        """Return tilts (k,) of modes that sum to one, by bisection over all sets at once: Newton's method goes on."""
         family = self.family
         even = np.full(family.alpha.shape, 1 / self.multiplicity.sum())
         bounds = (family.alpha / even + family.slope(even)).reshape(self.sets, -1)
@@ -168,7 +157,7 @@ class TiltedFactors:
         def above(t):
             return self.summed(family.modes(self.each(t))) > 1
 
-        return bisect(above, np.maximum(bounds.min(axis=1), self._lowest), bounds.max(axis=1), bisections)
+        return bisect(above, np.maximum(bounds.min(axis=1), self._lowest), bounds.max(axis=1), 24)
 
     def _tilted(self, start):
         """Return (tilts (k,), FactorNodes, windows) of the factors of each set, tilted to mean one.
@@ -177,22 +166,19 @@ class TiltedFactors:
         has found where a step leaves it. Where it does not arrive from ``start``, that comes first after all.
         """
         family, lowest = self.family, self._lowest
-        size = 64 if self.multiplicity.size <= MANY else FEW_NODES // 2
         if start is None or (start <= lowest).any():
-            start, tilt = None, self._mode_tilts(BISECTIONS)
+            start, tilt = None, self._mode_tilts()
         else:
             tilt = np.broadcast_to(start, self.sets).astype(float)
-        far, low, high = True, np.full(self.sets, -np.inf), np.full(self.sets, np.inf)
-        for _ in range(NEWTON_TILTS):
+        low, high = np.full(self.sets, -np.inf), np.full(self.sets, np.inf)
+        for _ in range(NEWTON_STEPS // 2):
             each = self.each(tilt)
             centre = family.modes(each)
-            if far:  # a tilt that moves means by a part of an sd leaves the ends where they are
-                window = _window(family, each, centre)
-            nodes = _trapezoid(family, each, centre, *window, size)
+            window = _window(family, each, centre)
+            nodes = _trapezoid(family, each, centre, *window, 64)
             excess, spread = self.summed(centre + nodes.mean_offset) - 1, self.summed(nodes.variance)
-            if (np.abs(excess) < NEAR * np.sqrt(spread)).all():
+            if (np.abs(excess) < 0.02 * np.sqrt(spread)).all():  # laws are exact at any tilt, and quick near this one
                 return tilt, nodes, window
-            far = (np.abs(excess) > BESIDE * np.sqrt(spread)).any()
             low, high = np.where(excess > 0, tilt, low), np.where(excess > 0, high, tilt)
             # On 1/Σ E[g], which is linear in t for gamma factors; halves where factors of two peaks lead to and fro.
             moved = tilt + np.maximum(excess * (1 + excess) / spread, -0.5 * (tilt - lowest))
@@ -224,7 +210,7 @@ class TiltedFactors:
     @cached_property
     def coarse(self):
         """128 nodes of every factor, for moments of the single factors."""
-        return self.nodes(128 if self.multiplicity.size <= MANY else FEW_NODES)
+        return self.nodes(128)
 
     @property
     def is_polynomial(self):
@@ -302,28 +288,8 @@ class TiltedFactors:
         size = np.abs(kurtosis) / 8 + 5 * skew**2 / 24 + gamma_skew**2 / 48
         apart = np.abs(kurtosis - 1.5 * gamma_skew**2) / 8 + 5 * np.abs(skew**2 - gamma_skew**2) / 24
         least = self.family.alpha.reshape(self.sets, -1).min(axis=1)
-        error = (2 * size + np.minimum(20 * size, 1.0)) * apart + INTEGRALS * (1 + 0.1 / least**2)
+        error = (2 * size + np.minimum(20 * size, 1.0)) * apart + ACCURACY.integral * (1 + 0.1 / least**2)
         return np.where(lost, -np.inf, self.tilt + self.summed(nodes.log_mass) + density), np.where(lost, UNKNOWN, error)
-
-
-class RoughlyTilted(TiltedFactors):
-    """Tilted factors whose modes, and not means, sum to one, without windows: for the laws of short polynomials' counts.
-
-    Parameters
-    ----------
-    family, multiplicity, sets
-        As for TiltedFactors.
-    """
-
-    def __init__(self, family, multiplicity, sets=1):
-        self.family, self.multiplicity, self.sets = family, multiplicity, sets
-        self.tilt = self._mode_tilts(ROUGH_BISECTIONS)
-        self.centre = family.modes(self.each(self.tilt))
-
-    @property
-    def window_values(self):
-        """Ends that leave out no count, two arrays of shape (k·G,)."""
-        return np.zeros(self.centre.shape), np.full(self.centre.shape, 1e100)
 
 
 def grouped(family):
@@ -419,28 +385,12 @@ def _window(family, tilt, centre):
     sign, both = np.repeat([-1.0, 1.0], size), np.tile(np.arange(size), 2)
     family, tilt, centre = family.take(both), tilt[both], centre[both]
 
-    def outside(u):
-        return (_log_density(family, tilt, centre, sign[:, None] * u)[0] <= -DROP).sum(axis=1)
+    def inside(log_u):
+        return _log_density(family, tilt, centre, sign[:, None] * np.exp(log_u)[:, None])[0][:, 0] > -DROP
 
-    end = _far_end(outside, np.repeat(LONGEST, size))
+    # Ends want no more than a few per cent: the tail beyond is negligible, and quadrature converges for any window.
+    end = np.exp(bisect(inside, np.full(sign.size, -20.0), np.log(np.repeat(LONGEST, size)), 10))
     return -end[:size], end[size:]
-
-
-def _far_end(outside, longest):
-    """Return where factors end, to a few per cent, given how many of some places (k, m), the furthest first, are outside.
-
-    An end wants no more digits: the tail beyond it is negligible, and quadrature converges for any window.
-    """
-    top, width = np.log(longest), SPAN / 5
-    for _ in range(80):
-        beyond = outside(np.exp(top[:, None] - width * np.arange(1, 6)))
-        top = top - width * beyond
-        if beyond.max() < 5:
-            break
-    for _ in range(FIFTHS - 1):
-        width /= 5
-        top = top - width * outside(np.exp(top[:, None] - width * np.arange(1, 5)))
-    return np.exp(top - 0.5 * width)
 
 
 def _trapezoid(family, tilt, centre, low, high, size):

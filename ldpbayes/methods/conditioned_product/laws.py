@@ -5,21 +5,13 @@ from functools import cached_property
 
 import numpy as np
 
+from ldpbayes.methods.conditioned_product.constants import MARGIN_NODES, NOISY, OFF, TOGETHER
 from ldpbayes.methods.conditioned_product.margins import Moments, margins_of
 from ldpbayes.methods.conditioned_product.polynomial import PolynomialRoute
 from ldpbayes.methods.conditioned_product.transform import Line, TransformRoute
 
-#: Sets of at most so many counts are polynomials first, others only where their transforms do not die out.
-SHORT = 2048
-#: Means given the sum add up to one; where those of polynomials by transforms miss it by more, nodes were too few for a
-#: window that small concentrations stretch.
-OFF = 1e-8
-#: … and where those of the polynomials themselves do, their transforms are noise.
-NEAR = 1e-5
 #: No sets, and no factors that a route loses.
 NONE = np.array([], dtype=int)
-#: Complex numbers of the transforms of sets that are worked on together.
-TOGETHER = 2**20
 
 
 class Pairs:
@@ -30,7 +22,7 @@ class Pairs:
     factors : TiltedFactors
     """
 
-    name, n_nodes, lost = "pairs", 512, NONE
+    name, n_nodes, lost = "pairs", MARGIN_NODES, NONE
 
     def __init__(self, factors):
         self.factors = factors
@@ -120,7 +112,7 @@ def laws_of(factors, route=None):
         return [(left, Saddle(factors))]
     out, counts = [], _counts(factors)
     if counts is not None and route != "transform":
-        short = left if route else left[counts <= SHORT]
+        short = left if route else left[counts <= 2048]  # transforms of longer ones are quicker, where they die out
         out += _polynomials(factors, short, counts)
         left = np.setdiff1d(left, short)
     if left.size:
@@ -128,7 +120,7 @@ def laws_of(factors, route=None):
         off = np.inf if counts is None else OFF
         rough = np.concatenate([left[line.count == 0], _good(_transforms(factors, left, line), off, out)])
         if counts is not None and route is None:
-            rough = _good(_polynomials(factors, rough, counts), NEAR, out)
+            rough = _good(_polynomials(factors, rough, counts), NOISY, out)
         if rough.size:
             out.append((rough, Saddle(factors.take(rough))))
     return out

@@ -6,17 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import fft
 
-from ldpbayes.methods.conditioned_product.factors import DROP
-
-#: Newton's search for a quantile ends with a step below so many grid steps.
-SETTLED = 1e-6
-#: A cdf is known to this error.
-ROUNDING = 1e-15
-#: Complex numbers that quantiles at several levels are found with at once.
-TOGETHER = 2**20
-#: Grid points of the density of one factor: fewer where no side's concentrations are below SMALL and grids reach no farther
-#: than FAR in u, as under 10⁸ reports, by which ends are off by 1e-9 posterior sds at 95 %, and by 1e-4 at five sds.
-MARGIN_NODES, FEW_MARGIN_NODES, SMALL, FAR = 512, 200, 0.3, 24.0
+from ldpbayes.methods.conditioned_product.constants import DROP, LAST_DIGIT, LAST_STEP, MARGIN_NODES, TOGETHER
 
 
 class Moments(NamedTuple):
@@ -130,9 +120,9 @@ class Margin:
             low, high = np.where(value < levels, position, low), np.where(value < levels, high, position)
             newton = position - (value - levels) / np.where(slope > 0, slope, np.inf)
             new = np.where((newton >= low) & (newton <= high), newton, 0.5 * (low + high))
-            new = np.where(np.abs(value - levels) < ROUNDING, position, new)
+            new = np.where(np.abs(value - levels) < LAST_DIGIT, position, new)
             # Newton's next step would be of the square of this one: beyond rounding.
-            done = np.abs(new - position).max() < SETTLED
+            done = np.abs(new - position).max() < LAST_STEP
             position = new
             if done:
                 break
@@ -162,10 +152,8 @@ def margins_of(factors, index, moments, log_others, together=TOGETHER // MARGIN_
         rest, centre = total[x] - alpha, np.log(mean) - np.log1p(-mean)
         scale = np.minimum(np.sqrt(moments.variance[x]) / (mean * (1 - mean)), 3.0)
         low, high = -np.arcsinh((DROP / alpha + 20) / scale), np.arcsinh((DROP / rest + 20) / scale)
-        few = min(alpha.min(), rest.min()) >= SMALL and (high - low).max() <= FAR
-        size = FEW_MARGIN_NODES if few else MARGIN_NODES
-        step = (high - low) / size
-        u = low[:, None] + step[:, None] * (np.arange(size) + 0.5)
+        step = (high - low) / MARGIN_NODES
+        u = low[:, None] + step[:, None] * (np.arange(MARGIN_NODES) + 0.5)
         y = centre[:, None] + scale[:, None] * np.sinh(u)
         log_g, log_rest = -np.logaddexp(0, -y), -np.logaddexp(0, y)
         found = factors.log_density(x, moments.mean[x], log_g) + log_others(x, log_g, log_rest)

@@ -14,24 +14,17 @@ from scipy.special import gammaln
 
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.methods.conditioned_product.coefficients import coefficients
-from ldpbayes.methods.conditioned_product.factors import DROP
+from ldpbayes.methods.conditioned_product.constants import (
+    DROP,
+    FOLDS,
+    MARGIN_NODES,
+    MOST_TRIED,
+    NOISE,
+    POWERS,
+    ROUNDING,
+    TOGETHER,
+)
 from ldpbayes.methods.conditioned_product.margins import Moments, margins_of
-
-#: Sums of counts that are all looked at; of more the ends are.
-SPAN = 512
-#: Counts proposed together: five arrays of this size are held at a time.
-BATCH = 10**6
-#: Proposed counts for one that is accepted, beyond which no draws are made.
-MOST_TRIED = 20_000
-#: Sums of counts that are this much less probable than the most probable one, noise of the transforms, are left out of
-#: margins.
-NO_SUM = 1e-15
-#: Error of log-evidences, and that of a transform at one sum.
-ROUNDING, NOISE = 1e-8, 1e-15
-#: Powers of a polynomial that are summed up before logarithms are taken, and e-folds that their argument may span.
-POWERS, FOLDS = 32, 20.0
-#: Numbers of powers of the arguments of polynomials that are held at a time.
-TOGETHER = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +105,7 @@ class PolynomialRoute:
         summed = self.factors.summed
         last = self._first + self._every(lambda table: table.pmf.shape[1] - 1)
         ends = [summed(self._first.astype(float)), summed(last)]
-        if (ends[1] - ends[0]).max() > SPAN:
+        if (ends[1] - ends[0]).max() > MARGIN_NODES:  # fewer sums are all looked at
             ends = self._chernoff(ends)
         low = np.floor(ends[0]).astype(np.int64)
         return low, fft.next_fast_len(int((np.ceil(ends[1]) - low).max()) + 1, real=True)
@@ -273,7 +266,7 @@ class PolynomialRoute:
             # e^{−tg} of the factor and of the others are e^{−t} in all.
             return tilt[x, None] * np.exp(log_g) + (shape[:, :1] - 1) * log_rest + value
 
-        size = max(1, TOGETHER // (512 * POWERS + 4 * self._window[1]))
+        size = max(1, TOGETHER // (MARGIN_NODES * POWERS + 4 * self._window[1]))
         return margins_of(factors, index, self.moments, log_others, size)
 
     def _others(self, index):
@@ -286,7 +279,7 @@ class PolynomialRoute:
         mean = self._every(lambda table: table.mean)[index]
         lowest = np.maximum(low[where] - np.rint(mean).astype(np.int64), offset)
         law = np.take_along_axis(law, (np.arange(size) + (lowest - offset)[:, None]) % size, axis=1)
-        counts = law > NO_SUM * law.max(axis=1, keepdims=True)
+        counts = law > NOISE * law.max(axis=1, keepdims=True)
         start = counts.argmax(axis=1)
         length = int((size - counts[:, ::-1].argmax(axis=1) - start).max())
         place = start[:, None] + np.arange(length)
@@ -323,7 +316,7 @@ class PolynomialRoute:
         while done < size:
             if tried > MOST_TRIED * (done + 1):
                 raise ConvergenceError(f"Of {tried:,} proposed numbers of truthful reports {done} were accepted.")
-            batch = int(min(max(1.2 * (size - done) / share, 64), BATCH // group.size + 64))
+            batch = int(min(max(1.2 * (size - done) / share, 64), TOGETHER // group.size + 64))
             k = self._independent_counts(group, batch, rng)
             m = k.sum(axis=0)
             least, most = m.min(), m.max()

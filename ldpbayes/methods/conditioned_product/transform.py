@@ -7,17 +7,9 @@ from functools import cached_property
 import numpy as np
 
 from ldpbayes.errors import ConvergenceError
-from ldpbayes.methods.conditioned_product.factors import DROP, log_growth
+from ldpbayes.methods.conditioned_product.constants import DROP, LOST, LOUD, NEGLIGIBLE, ROUGHLY_LOST, TOLERANCE
+from ldpbayes.methods.conditioned_product.factors import log_growth
 from ldpbayes.methods.conditioned_product.margins import Moments, margins_of
-
-#: The line of ω is cut where the product of the transforms is below the first number, which loses nothing. It must end below
-#: the second, and what is below the third is left out.
-TOLERANCE, LOUD, NEGLIGIBLE = 4e-16, 1e-13, 1e-19
-#: A margin is lost where an error of 1e-16 in its own transform grows above this; another way to it is there for polynomials
-#: only.
-LOST, ROUGHLY_LOST = 1e-11, TOLERANCE**0.25
-#: Complex exponentials that this route may spend on a set before the polynomial route is preferred.
-WORK_LIMIT = 6e7
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +50,7 @@ class Line:
         size = 2 ** np.ceil(np.log2(np.minimum(need, 2.0**20))).astype(int)
         size = np.where(np.tile(m > 0, factors.sets), size, 0)
         work = count.astype(float) * size.reshape(factors.sets, -1).sum(axis=1)
-        return cls(step, np.where(dies & (work <= WORK_LIMIT), count, 0), size)
+        return cls(step, np.where(dies & (work <= 6e7), count, 0), size)  # a second or two; then polynomials
 
     def take(self, sets):
         """Return the Line of some of the sets."""

@@ -6,11 +6,11 @@ import pytest
 import ldpbayes as lb
 from ldpbayes import protocols
 from ldpbayes.collections import as_collection
-from ldpbayes.crosschecking.convex import convex_maximum
-from ldpbayes.crosschecking.described import probabilities
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.estimators.mle import MLE
 from ldpbayes.protocols import designs
+from ldpbayes.robust.convex import convex_maximum
+from ldpbayes.robust.described import probabilities
 
 A = 8
 NAMES = [f"c{i}" for i in range(A)]

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.collections import Collection, Tally
-from ldpbayes.crosschecking.constants import WRITTEN_ENTRIES
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.protocols.formats import split_cohorts
+from ldpbayes.robust.constants import WRITTEN_ENTRIES
 
 
 def grr(protocol: Any, reports: np.ndarray) -> np.ndarray:

@@ -6,9 +6,9 @@ import numpy as np
 import xarray as xr
 
 from ldpbayes import plots
-from ldpbayes.crosschecking.compared import MIN_P_VALUE
+from ldpbayes.fitness.constants import MIN_P_VALUE
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
-from ldpbayes.pages.prose import as_sentences
+from ldpbayes.pages.prose import as_sentences, sourced
 from ldpbayes.pages.tables import TableRows, filled
 from ldpbayes.plots.base import NAMES
 
@@ -34,8 +34,7 @@ def _of_one(check, title) -> Page:
     columns.append((Column("verdict", "verdict", "text"), rows(check["verdict"]).tolist()))
     heading = f"{title}: {check['reference'].item()} against {check['sampler'].item()}"
     notes = tuple(dict.fromkeys(_notes(check)))
-    summary = as_sentences(check.sentence)
-    return Page(heading, (filled(heading, columns),), notes, (_figure(check, title),), _facts(check), summary)
+    return Page(heading, (filled(heading, columns),), notes, (_figure(check, title),), _facts(check), _headline(check))
 
 
 def _of_cells(check, title) -> Page:
@@ -52,7 +51,12 @@ def _of_cells(check, title) -> Page:
     ]
     heading = f"{title}: every cell by two methods"
     notes = tuple(_said(check))
-    return Page(heading, (filled(heading, columns),), notes, facts=_facts(check), summary=as_sentences(check.sentence))
+    return Page(heading, (filled(heading, columns),), notes, facts=_facts(check), summary=_headline(check))
+
+
+def _headline(check):
+    """Return what was found, with reports, design and prior in its first sentence."""
+    return sourced(as_sentences(check.sentence), check.attrs)
 
 
 def _compared(check):

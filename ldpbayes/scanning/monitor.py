@@ -1,0 +1,134 @@
+"""What a scan says of its source: parts that differ, reports that came too often, supports that no P explains."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import chdtrc, ndtr
+
+from ldpbayes.fitness.copies import rarity
+from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.scanning.partials import ChannelSums
+
+
+class Drift(NamedTuple):
+    """The test that parts of a source have the same support counts, but for chance.
+
+    Attributes
+    ----------
+    over : {"files", "cells"}
+    statistic, df : float
+        χ² of the counts of all parts against their sum, and its degrees of freedom.
+    p_value : float
+    worst : str
+        The part that differs most.
+    """
+
+    over: str
+    statistic: float
+    df: float
+    p_value: float
+    worst: str
+
+
+class Duplicates(NamedTuple):
+    """How often equal reports came among distinct reports that their content chose.
+
+    Attributes
+    ----------
+    share, expected : float
+        The share of reports that repeat another one, and that of the design.
+    most : int
+        How often one report came.
+    p_value : float
+        Upper bound of the chance that any report of the design comes as often as one did.
+    """
+
+    share: float
+    expected: float
+    most: int
+    p_value: float
+
+
+@dataclass(frozen=True)
+class Monitor:
+    """What is known of the source of a scan.
+
+    Attributes
+    ----------
+    drifts : tuple of Drift
+    duplicates : tuple of Duplicates
+        One a channel, where reports are not counted.
+    """
+
+    drifts: tuple[Drift, ...] = ()
+    duplicates: tuple[Duplicates, ...] = ()
+
+
+def drift(over: str, channels: Iterable[tuple[AbstractProtocol, np.ndarray, Mapping[str, list]]]) -> Drift | None:
+    """Return the test of parts: of each channel and group of parts that should agree.
+
+    Σ_k (C_k − n_k q)ᵀ Σ⁻ (C_k − n_k q)/n_k with q of all parts of a group, and Σ the covariance of the supports of one
+    report at the shares p: P(x and y are supported) = ν + (ω − ν)(p_x + p_y) of ``pair_rates``, of independent bits
+    without; of reports that are labels diag(q) − q qᵀ. Its degrees of freedom are the parts less one times the rank of Σ.
+
+    Parameters
+    ----------
+    over : str
+    channels : iterable of (protocol, shares (a,), mapping of name to arrays (1 + a,) of the number of reports and counts)
+    """
+    statistic = df = 0.0
+    worst = ("", -1.0)
+    for protocol, shares, parts in channels:
+        table = np.array(list(parts.values()), dtype=float)
+        n, counts = table[:, 0], table[:, 1:]
+        if len(table) < 2:
+            continue
+        q, joint = counts.sum(axis=0) / n.sum(), np.zeros((counts.shape[1],) * 2)
+        if not protocol.countable():
+            if protocol.hit_rates is None:
+                continue
+            (hit, other), rates = protocol.hit_rates, protocol.pair_rates()
+            neither, one = (other**2, hit * other) if rates is None else (rates.neither, rates.one)
+            joint += neither + (one - neither) * np.add.outer(shares, shares)
+        np.fill_diagonal(joint, q)
+        values, vectors = np.linalg.eigh(joint - np.outer(q, q))
+        some = values > 1e-9 * values.max()
+        terms = (((counts - n[:, None] * q) @ vectors[:, some]) ** 2 / values[some]).sum(axis=1) / n
+        statistic, df = statistic + terms.sum(), df + (len(table) - 1) * some.sum()
+        worst = max(worst, (list(parts)[terms.argmax()], float(terms.max())), key=lambda part: part[1])
+    return Drift(over, float(statistic), float(df), float(chdtrc(df, statistic)), worst[0]) if df else None
+
+
+def duplicates(protocol: AbstractProtocol, sums: ChannelSums, n: float, shares: np.ndarray) -> Duplicates | None:
+    """Return how often the distinct reports that were chosen by content came, at these shares of all reports together."""
+    if sums.chosen is None or not len(sums.chosen.counts):
+        return None
+    reports, counts = sums.chosen.reports, sums.chosen.counts.astype(float)
+    rows: Any = protocol.rows(reports, counts)
+    chances = np.exp(rows.log_constants + protocol.log_public_share()) * rows.matvec(shares)
+    often = n * chances
+    expected = np.where(often > 1e-8, often / -np.expm1(-np.maximum(often, 1e-8)), 1.0).sum()
+    p_value = float(min(rarity(counts, chances, n).min(), 1.0))
+    return Duplicates(1 - counts.size / counts.sum(), 1 - counts.size / float(expected), int(counts.max()), p_value)
+
+
+def beyond(protocol: AbstractProtocol, n: float, supports: Any) -> tuple[float, float] | None:
+    """Return the share of supports that no distribution explains, and the p-value of the largest excess; None if unknown.
+
+    A report supports x with a probability from h to g. What a count has below n h or above n g is beyond the design.
+
+    Parameters
+    ----------
+    protocol : AbstractProtocol
+    n : float
+    supports : (a,) array or None
+    """
+    if supports is None or protocol.hit_rates is None:
+        return None
+    g, h = protocol.hit_rates
+    excess = np.maximum(np.maximum(n * h - supports, supports - n * g), 0.0)
+    sd = np.sqrt(n * np.where(supports < n * h, h * (1 - h), g * (1 - g)))
+    z = np.max(np.divide(excess, sd, out=np.where(excess > 0, np.inf, 0.0), where=sd > 0))
+    return float(excess.sum() / max(supports.sum(), 1.0)), float(min(1.0, supports.size * ndtr(-z)))

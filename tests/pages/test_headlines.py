@@ -1,0 +1,261 @@
+"""Every page leads with a sentence that has number, n, design and model, and what it states computes it again."""
+
+import json
+
+import numpy as np
+import pyarrow
+import pytest
+
+import ldpbayes as lb
+from ldpbayes.protocols import MemoizedGRR, crosswise
+from ldpbayes.protocols.designs import warner
+from ldpbayes.robust import crosschecking
+
+pytestmark = pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
+NO_YES = ["no", "yes"]
+
+
+def three():
+    return lb.Collection(["a", "b", "c"], [lb.Tally(lb.GRR(3, 1.5), [0, 1, 2], [120, 100, 80])])
+
+
+def cells():
+    two = {"u": [120, 100, 80], "v": [60, 40, 50]}
+    return lb.Cells({key: lb.Collection("abc", [lb.Tally(lb.GRR(3, 1.5), [0, 1, 2], n)]) for key, n in two.items()}, by="g")
+
+
+def answered():
+    """Return a frame of private answers beside a covariate, by counts."""
+    return pyarrow.table({"answer": NO_YES * 2, "old": [0, 0, 1, 1], "n": [300, 150, 200, 240]})
+
+
+def questions():
+    return pyarrow.table({"q1": ["no", "no", "yes", "yes"], "q2": NO_YES * 2, "n": [400, 90, 110, 150]})
+
+
+def timed():
+    """Return records of a duration beside a private group."""
+    rng = np.random.default_rng(1)
+    cold = rng.random(500) < 0.3
+    duration = np.exp(rng.normal(np.where(cold, 1.0, 0.0), 0.5))
+    return pyarrow.table({"duration": duration, "report": lb.GRR(2, epsilon=1.1).privatize(cold.astype(int), rng)})
+
+
+def ignoring():
+    survey = lb.Collection(NO_YES, [lb.Tally(crosswise(0.25), [0, 1], [210, 190])])
+    return survey.with_noncompliers({"random": "uniform"})
+
+
+def histories():
+    return lb.Tally(
+        MemoizedGRR.from_levels(3, 2.0, 1.0), [0, 1, 0, 2, 1], user=["x", "x", "y", "z", "x"], categories=tuple("abc")
+    )
+
+
+def first(name):
+    """Return what reads a column of the first row of the first table."""
+    return lambda page: next(iter(page.tables[0].lines()))[name]
+
+
+def share(page, name="distribution_mean"):
+    return 100 * first(name)(page)
+
+
+#: Function, objects that no text holds, other arguments, the number (a table's, as the sentence prints it), parts.
+KINDS = {
+    "fit": (
+        lb.fit,
+        {"collection": three},
+        {"prior": "flat", "draws": 100},
+        share,
+        ".1f",
+        ("300 reports", "grr (epsilon = 1.5)", "prior flat"),
+    ),
+    "cells": (
+        lb.fit,
+        {"collection": cells},
+        {"prior": "learnt", "draws": 100},
+        None,
+        "",
+        ("450 reports", "2 groups", "grr (epsilon = 1.5)", "learnt"),
+    ),
+    "histories": (
+        lb.fit,
+        {"collection": histories},
+        {"draws": 100},
+        share,
+        ".0f",
+        ("5 reports of 3 users", "memoized grr", "Jeffreys"),
+    ),
+    "regress": (
+        lb.regress,
+        {"data": answered},
+        {"formula": "answer ~ old", "protocol": warner(0.8), "count": "n", "draws": 100},
+        lambda page: 100 * page.facts["distribution"]["mean"][1],
+        ".1f",
+        ("890 reports", "warner (p = 0.8)", "answer ~ old"),
+    ),
+    "maximum": (
+        lb.regress,
+        {"data": answered},
+        {"formula": "answer ~ old", "protocol": warner(0.8), "count": "n", "method": "mle"},
+        lambda page: page.facts["coefficients"].ravel()[-1],
+        ".3f",
+        ("890 reports", "warner (p = 0.8)", "maximum likelihood of answer ~ old"),
+    ),
+    "check": (
+        lb.check,
+        {"collection": lambda: two_channels()},
+        {},
+        first("p_value"),
+        ".3g",
+        ("1,000 reports through warner", "crosswise"),
+    ),
+    "check of cells": (lb.check, {"collection": cells}, {}, None, "", ("450 reports", "grr (epsilon = 1.5)")),
+    "crosscheck": (
+        lb.crosscheck,
+        {"collection": three},
+        {"prior": "flat"},
+        lambda page: max(abs(row[3]) for row in page.tables[0].rows),
+        ".3f",
+        ("300 reports", "grr (epsilon = 1.5)", "prior flat", "exact"),
+    ),
+    "plan": (
+        lb.plan,
+        {},
+        {"n_categories": 10, "epsilon": 1.0, "n": 10_000},
+        first("error"),
+        "#.3g",
+        ("10,000 users", "ε = 1", "subset", "uniform"),
+    ),
+    "scan": (
+        lambda **given: lb.scan(**given)(),
+        {"source": questions},
+        {"protocol": warner(0.7), "report": "q1", "by": "q2", "categories": NO_YES},
+        lambda page: sum(row["reports"] for row in page.tables[0].lines()),
+        ".0f",
+        ("4 reports", "warner", "2 cells"),
+    ),
+    "associate": (
+        lb.associate,
+        {"data": questions},
+        {
+            "reports": {"x": "q1", "y": "q2"},
+            "protocols": {"x": warner(0.8), "y": warner(0.8)},
+            "categories": {"x": NO_YES, "y": NO_YES},
+            "count": "n",
+            "draws": 100,
+        },
+        first("cramers_v"),
+        ".2f",
+        ("750 reports", "attributes", "log-linear"),
+    ),
+    "private groups": (
+        lb.by_private_group,
+        {"data": timed},
+        {"value": "duration", "protocol": lb.GRR(2, 1.1), "method": "recipe", "random_seed": 1},
+        lambda page: page.facts["answers"][-3]["mean"],
+        ".4g",
+        ("500 records", "grr (epsilon = 1.1)", "recipe"),
+    ),
+    "hull": (
+        lb.robust.contamination_hull,
+        {"collection": three},
+        {"question": "a > 0.4", "share": 0.05},
+        lambda page: page.facts["estimate"][0],
+        ".3f",
+        ("300 reports", "grr (epsilon = 1.5)", "unbiased estimate"),
+    ),
+    "sensitivity": (
+        lb.robust.sensitivity,
+        {"collection": ignoring},
+        {"of": "yes"},
+        first("answer"),
+        "#.3g",
+        ("400 reports", "crosswise (p = 0.25)", "maximum likelihood"),
+    ),
+    "fakes": (
+        lb.robust.fakes,
+        {"reports": three},
+        {"category": "c", "overtake": "a"},
+        first("added"),
+        ".0f",
+        ("300 reports", "grr (epsilon = 1.5)", "unbiased estimate"),
+    ),
+    "choice": (lb.select_method, {"collection": three}, {"prior": "flat"}, None, "", ("Exact",)),
+    "answer": (
+        lb.answers.category_sum,
+        {"result": lambda: lb.fit(three(), "flat", random_seed=3, draws=100)},
+        {"categories": ["a", "b"]},
+        first("mean"),
+        ".3f",
+        ("300 reports", "grr (epsilon = 1.5)", "prior flat"),
+    ),
+}
+
+
+def two_channels():
+    tallies = [lb.Tally(warner(0.8), [0, 1], [600, 400], "one"), lb.Tally(crosswise(0.25), [0, 1], [450, 550], "two")]
+    return lb.Collection(NO_YES, tallies)
+
+
+@pytest.fixture(autouse=True)
+def without_chains(monkeypatch):
+    """The second posterior of a cross-check by a chain of our own, which needs no model to be compiled."""
+    fit = crosschecking.fit
+
+    def quick(cell, *, method="auto", **given):
+        return fit(cell, method="pair_slice" if method == "nuts" else method, **given)
+
+    monkeypatch.setattr(crosschecking, "fit", quick)
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_headline_and_settings(kind):
+    function, objects, arguments, number, spec, parts = KINDS[kind]
+    made = {name: make() for name, make in objects.items()}
+    result = function(**made, **arguments)
+    page = result.page()
+    assert (result.headline == page.summary and str(page).startswith(page.summary[:30])) or kind == "choice"
+    for part in parts:
+        assert part in page.summary, (part, page.summary)
+    if number is not None:
+        assert format(number(page), spec) in page.summary, (number(page), page.summary)
+    stated = json.loads(page.again["Settings"])
+    assert stated == result.settings and stated["version"] == lb.__version__
+    given = {name: x for name, x in stated["arguments"].items() if name not in objects}
+    again = function(**made, **{name: revived(x) for name, x in given.items()})
+    assert again.table().equals(result.table())
+
+
+def revived(value):
+    """Return an argument from its JSON: a protocol by its name and parameters."""
+    if isinstance(value, dict) and set(value) == {"name", "parameters"}:
+        parameters = value["parameters"]
+        labels = [str(x) for x in range(2)]
+        return lb.make_protocol(value["name"], labels, parameters)
+    return {key: revived(part) for key, part in value.items()} if isinstance(value, dict) else value
+
+
+def test_settings_are_saved(tmp_path):
+    result = lb.fit(three(), 2.0, draws=100)
+    result.save(tmp_path / "fit.nc")
+    again = lb.load(tmp_path / "fit.nc")
+    assert again.settings == result.settings
+    arguments = again.settings["arguments"] | {"collection": three()}
+    found = lb.fit(**arguments)
+    np.testing.assert_array_equal(found["posterior"]["distribution"], result["posterior"]["distribution"])
+    groups = lb.by_private_group(timed(), "duration", protocol=lb.GRR(2, 1.1), method="recipe")
+    groups.save(tmp_path / "groups.nc")
+    kept = lb.load(tmp_path / "groups.nc")
+    assert kept.settings == groups.settings and kept.headline == groups.headline
+
+
+def test_a_file_and_objects_are_named(tmp_path):
+    lb.write(three(), tmp_path / "survey.toml")
+    result = lb.fit(tmp_path / "survey.toml", lb.priors.Learnt(0.4), "exact", draws=100, random_seed=1)
+    arguments = result.settings["arguments"]
+    assert arguments["collection"] == str(tmp_path / "survey.toml")
+    assert arguments["method"] == "exact" and "0.4" in arguments["prior"] and arguments["random_seed"] == 1
+    of_answer = lb.answers.contrast(result, "a", "b").settings
+    assert of_answer["function"] == "contrast" and of_answer["arguments"]["result"] == result.settings

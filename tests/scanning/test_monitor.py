@@ -1,0 +1,98 @@
+"""What a scan says of its source: drift, duplicates, supports beyond the design."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from commands import run
+from scipy import stats
+
+import ldpbayes as lb
+from ldpbayes.protocols import GRR, LocalHashing, SubsetSelection, UnaryEncoding
+from ldpbayes.scanning import Partial
+from ldpbayes.scanning.monitor import beyond, drift
+
+PROTOCOLS = {
+    "grr": GRR(8, 1.0),
+    "oue": UnaryEncoding.optimized(20, 1.0),
+    "olh": LocalHashing(20, 1.0),
+    "subset": SubsetSelection(30, 1.0),
+}
+
+
+def written(folder, protocol, change=lambda i, values, reports: (values, reports), n=400, rng=None):
+    """Write four files, one a day, of reports of one population."""
+    rng = np.random.default_rng(0) if rng is None else rng
+    for i in range(4):
+        values = rng.integers(protocol.n_categories, size=n) ** 2 // protocol.n_categories
+        values, _ = change(i, values, None)
+        reports = change(i, values, protocol.privatize(values, rng))[1]
+        table = lb.write(reports, None, protocol, day=[i] * n).drop_columns(["protocol"]).replace_schema_metadata(None)
+        pq.write_table(table, folder / f"{i}.parquet")
+    return str(folder / "*.parquet")
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_drift_of_no_drift_has_uniform_p_values(name):
+    """χ² over 300 sources of four parts: the law of support counts is that of the design."""
+    protocol, rng, p_values = PROTOCOLS[name], np.random.default_rng(1), []
+    values = np.arange(1600) % protocol.n_categories
+    shares = np.bincount(values) / len(values)
+    for _ in range(300):
+        reports = protocol.privatize(rng.choice(protocol.n_categories, p=shares, size=1600), rng)
+        parts = {}
+        for i, own in enumerate(np.array_split(reports, 4)):
+            counts = protocol.rows(own, np.ones(len(own))).support_counts()
+            parts[str(i)] = np.append(len(own), counts)
+        p_values.append(drift("files", [(protocol, shares, parts)]).p_value)
+    assert stats.kstest(p_values, "uniform").pvalue > 0.01, np.mean(p_values)
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_scan_without_faults_warns_of_nothing(name, tmp_path):
+    protocol = PROTOCOLS[name]
+    found = lb.scan(written(tmp_path, protocol), protocol, by="day", pilot_by=[])()
+    assert all(drifted.p_value > 0.01 for drifted in found.monitor.drifts)
+    assert {drifted.over for drifted in found.monitor.drifts} == ({"files"} if protocol.countable() else {"files", "cells"})
+    assert all(copies.p_value > 0.01 for copies in found.monitor.duplicates)
+
+
+FAULTS = {
+    "drift": lambda i, values, reports: (39 - values if i == 2 else values, reports),
+    "duplicates": lambda i, values, reports: (values, None if reports is None else np.tile(reports[:2500], (8, 1))[:20000]),
+    "beyond": lambda i, values, reports: (values, None if reports is None else reports & np.uint8(0x7F)),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_faults_are_seen(name, tmp_path, capsys, monkeypatch):
+    protocol = UnaryEncoding.optimized(40, 1.0)
+    source = written(tmp_path, protocol, FAULTS[name], n=20_000)
+    scan = lb.scan(source, protocol, by="day", pilot_by=[])
+    found = scan()
+    drifted, copies = {one.over: one for one in found.monitor.drifts}, found.monitor.duplicates[0]
+    if name == "drift":
+        assert drifted["files"].p_value < 1e-6 and drifted["files"].worst.endswith("2.parquet")
+        assert drifted["cells"].worst == "2"
+    elif name == "duplicates":
+        assert copies.most == 8 and copies.p_value < 1e-6
+        assert copies.share == pytest.approx(7 / 8, abs=0.01) and copies.expected < 0.001
+    else:
+        part = found.by_channel[0].cells[0,]
+        share, p_value = beyond(protocol, part.n_reports, part.supports)
+        assert p_value < 1e-9 and share > 0.01
+    page = found.page()
+    assert any(name[:5] in str(note.text).lower() or "any P gives" in str(note.text) for note in page.notes)
+    parts = [Partial.from_bytes(scan.fold.partial(piece).to_bytes()) for piece in scan.pieces()]
+    assert scan.fold.pilots(sum(parts[::-1])) is not None
+    (mine,), (other,) = sum(parts).channels.values(), sum(parts[::-1]).channels.values()
+    assert np.array_equal(mine.chosen.reports, other.chosen.reports) and mine.origins.keys() == other.origins.keys()
+    monkeypatch.chdir(tmp_path)
+    status, out, _ = run(capsys, "scan", "*.parquet", "--protocol", "oue", "-p", "epsilon=1", "--categories", "40", "--json")
+    assert status == 0 and '"duplicates"' in out
+
+
+def test_reports_in_memory_have_no_files():
+    protocol = PROTOCOLS["oue"]
+    table = pa.table({"report": list(map(bytes, protocol.privatize(np.arange(400) % 20, np.random.default_rng(0))))})
+    assert lb.scan(table, protocol)().monitor.drifts == ()
