@@ -15,7 +15,8 @@ import numpy as np
 from scipy.special import betaln
 
 from ldpbayes.methods.problem import checked_concentrations
-from ldpbayes.methods.quadrature.draws import Drawer, inverted
+from ldpbayes.methods.quadrature.constants import CELLS
+from ldpbayes.methods.quadrature.draws import inverted
 from ldpbayes.methods.quadrature.integrand import maximized, whole_part, windows
 from ldpbayes.methods.quadrature.margins import StickMargin
 from ldpbayes.methods.quadrature.rules import jacobi, remainder, stick_rule
@@ -274,5 +275,5 @@ class DevicePosterior:
         weight = np.exp(log_weight)
         c = points[rng.choice(len(points), size=size, p=weight / weight.sum())]
         for k in range(self.integrand.size):
-            c = self.integrand.move(c, k, nodes, Drawer.cells, rng)
+            c = self.integrand.move(c, k, nodes, CELLS, rng)
         return self.integrand.outcomes(c)
