@@ -74,11 +74,12 @@ def _add_channel(name: str, p: Any, tallies: list, channel: Any, categories: tup
 def _add_rates(name: str, p: Any, tallies: list, rates: Any, categories: tuple, dims: tuple) -> Any:
     """Add the likelihood of whole reports with two rates that are tensors; its value are the support counts."""
     lead, last = dims
-    forms = [tally.protocol.rated(tally.reports) for tally in tallies]
-    if len(rates) != 2 or None in forms:
+    rated = tallies[0].protocol.rated()
+    if len(rates) != 2 or rated is None:
         raise InfeasibleError(
             f"A pair of rates is for unary encodings, RAPPOR and local hashing, not {tallies[0].protocol.design}."
         )
+    forms = [rated.of(tally.reports) for tally in tallies]
     support = f"{name}_support" if last is None else last
     tensor.add_coord(support, list(categories))
     joined = {key: np.concatenate([getattr(form, key) for form in forms]).astype(float) for key in ("hits", "sizes", "ones")}
@@ -97,7 +98,7 @@ def _add_rates(name: str, p: Any, tallies: list, rates: Any, categories: tuple, 
 
     def random(p: Any, on: Any, off: Any, *parameters: Any, rng: Any = None, size: Any = None) -> Any:
         flat = np.broadcast_to(p, (*(size or p.shape[:-1]), p.shape[-1])).reshape(-1, p.shape[-1])
-        protocol = tallies[0].protocol.at_rates(float(on), float(off))
+        protocol = rated.at(float(on), float(off))
         numbers = np.resize(parameters[-1], len(flat))
         drawn = [
             protocol.simulate_support_counts(rng.multinomial(round(n), q / q.sum()), rng)

@@ -148,6 +148,21 @@ class Rated(NamedTuple):
     log_constant: float = 0.0
 
 
+class RatedForm(NamedTuple):
+    """A protocol as a function of two rates.
+
+    Attributes
+    ----------
+    of : callable
+        Reports → Rated.
+    at : callable
+        Rates (on, off) → the protocol with these.
+    """
+
+    of: Callable[[np.ndarray], Rated]
+    at: Callable[[float, float], Any]
+
+
 @dataclasses.dataclass(frozen=True)
 class Supports:
     """Reports whose likelihood rows are c (1 + β[x ∈ S]), for passes over many of them without a row each.
@@ -474,17 +489,13 @@ class AbstractProtocol(abc.ABC):
         """Return the chances that a report supports two categories, where all pairs have the same; else None."""
         return None
 
-    def rated(self, reports: np.ndarray) -> "Rated | None":
-        """Return reports as functions of two rates; None where the protocol is not described by them.
+    def rated(self) -> "RatedForm | None":
+        """Return the protocol as a function of two rates; None where it is not described by them.
 
         The rates are P(a bit is one | the value sets it) and P(a bit is one | it does not), or of hashed values the chances
         of the value's own bucket and of any other one.
         """
         return None
-
-    def at_rates(self, on: float, off: float) -> "AbstractProtocol":
-        """Return this protocol with other rates; see ``rated``."""
-        raise InfeasibleError(f"{self.design} is not described by two rates.")
 
     @property
     def owners(self) -> tuple[int | None, ...]:

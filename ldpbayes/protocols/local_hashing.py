@@ -11,7 +11,7 @@ import numpy as np
 from ldpbayes import checks, hashing
 from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols import bits
-from ldpbayes.protocols.base import Ancillary, Rated, Supports, independent_sizes
+from ldpbayes.protocols.base import Ancillary, Rated, RatedForm, Supports, independent_sizes
 from ldpbayes.protocols.cohort_rr import MAX_MEETINGS, AbstractCohorts, AbstractMapped
 from ldpbayes.protocols.crafting import PairCrafting
 
@@ -36,14 +36,14 @@ class AbstractHashing(AbstractMapped):
         support = hashing.supports(self.family, *reports.T, self.n_categories, self.buckets)
         return SupportRows(support, self.beta, counts, self.n_categories, self.supports().per_report)
 
-    def rated(self, reports):
+    def rated(self):
+        return RatedForm(self._of_rates, lambda on, off: replace(self, epsilon=math.log(on / off)))
+
+    def _of_rates(self, reports):
         hits = np.unpackbits(
             hashing.supports(self.family, *reports.T, self.n_categories, self.buckets), axis=1, count=self.n_categories
         )
         return Rated(hits, hits, np.ones(len(reports)), 1)
-
-    def at_rates(self, on, off):
-        return replace(self, epsilon=math.log(on / off))
 
     def mapped(self, seeds, values):
         return hashing.buckets(self.family, seeds, values, self.buckets)

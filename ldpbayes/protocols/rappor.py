@@ -18,6 +18,7 @@ from ldpbayes.protocols.base import (
     MAX_CHANNEL_ENTRIES,
     AbstractProtocol,
     Rated,
+    RatedForm,
     SizeLaw,
     float_above,
     independent_sizes,
@@ -425,16 +426,16 @@ class Rappor(AbstractProtocol):
         levels = matches + (h + 1) * sizes.astype(np.uint8)[cohorts]
         return LevelRows(levels, values, counts, hits, log_constants + h * missed)
 
-    def rated(self, reports):
+    def rated(self):
+        return RatedForm(self._of_rates, lambda on, off: replace(self, p=off, q=on, f=0.0))
+
+    def _of_rates(self, reports):
         cohorts, packed = split_cohorts(reports)
         members = np.unpackbits(packed, axis=1, count=self.n_bits)
         table = self.table[cohorts]
         held = np.take_along_axis(members[:, None], np.maximum(table, 0).reshape(len(reports), 1, -1), axis=2)
         hits = (held.reshape(table.shape) * (table >= 0)).sum(axis=1)
         return Rated(hits, (table >= 0).sum(axis=1), bits.sizes(packed), self.n_bits, -math.log(self.cohorts))
-
-    def at_rates(self, on, off):
-        return replace(self, p=off, q=on, f=0.0)
 
     def report_law(self):
         return SupportLaw.of_rates(self, *self.rates) if self.assignment == "direct" else BitLaw(self)

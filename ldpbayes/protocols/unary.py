@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from ldpbayes import checks, entropy
 from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols import bits
-from ldpbayes.protocols.base import AbstractProtocol, Ancillary, PairRates, Rated, Supports, independent_sizes
+from ldpbayes.protocols.base import AbstractProtocol, Ancillary, PairRates, Rated, RatedForm, Supports, independent_sizes
 from ldpbayes.protocols.crafting import SetCrafting
 from ldpbayes.protocols.formats import Sets
 
@@ -165,12 +165,12 @@ class UnaryEncoding(AbstractProtocol):
         log_constants = form.per_report + bits.sizes(reports) * form.per_member
         return SupportRows(reports, self.beta, counts, self.n_categories, log_constants)
 
-    def rated(self, reports):
+    def rated(self):
+        return RatedForm(self._of_rates, partial(self.from_rates, self.n_categories))
+
+    def _of_rates(self, reports):
         hits = np.unpackbits(reports, axis=1, count=self.n_categories)
         return Rated(hits, np.ones_like(hits), bits.sizes(reports), self.n_categories)
-
-    def at_rates(self, on, off):
-        return self.from_rates(self.n_categories, on, off)
 
     def randomize(self, values, rng):
         out = bits.bernoulli(values.size, self.n_categories, self.lam, rng)

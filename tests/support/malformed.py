@@ -24,7 +24,7 @@ import pyarrow as pa
 
 import ldpbayes as lb
 from ldpbayes.errors import LDPBayesError, LDPBayesWarning
-from ldpbayes.protocols import designs
+from ldpbayes.protocols import Uncertain, designs
 
 SECONDS = 30  # of the processor for one call; pytest ends one that waits
 MEMORY = 3 * 2**30  # bytes above those in use; samplers start threads, each with an address space of its own
@@ -639,6 +639,9 @@ CALLS = {
     "least_difference": lambda m: dict(half_width_of_group=0.1, probability=0.8, ci_prob=0.9),
     "half_width_for": lambda m: dict(delta=0.1, probability=0.8, groups=2, ci_prob=0.9),
     "asked_directly": lambda m: dict(protocol=m.warner, n=100, of=1, say=0, delta=0.2, p=[0.6, 0.4], direct=[0.2, 0.5]),
+    "validation": lambda m: dict(device=designs.warner(Uncertain((7, 3))), n=100, p=[0.6, 0.4], times=[1.0, 2.0]),
+    "Validation": lambda m: dict(times=(1.0,), sd=np.ones((1, 2))),
+    "Uncertain": lambda m: dict(concentrations=(7.0, 3.0)),
     "poisoned_share": lambda m: dict(protocol=m.grr, fakes=0.1, share=0.01),
     "noncompliance": lambda m: dict(
         protocols=[m.warner, designs.warner(0.2)], n=1000, laws={"denier": "no"}, gamma=0.1, p=None
@@ -897,6 +900,7 @@ def two_stages(name):
 #: Makers of protocols beside their constructors, and what only some of them have.
 MAKERS = {
     "Attributes": {"split": lambda m: dict(sizes=(2, 2), epsilon=1.0, base="grr", separator="/")},
+    "Uncertain": {"counted": lambda m: dict(counts=[7, 3]), "stated": lambda m: dict(value=0.3, name="p", size=2)},
     "CohortRR": {"privatize_label": lambda m: dict(label="a")},
     "FakeData": {"amplified": lambda m: dict(sizes=(2, 2), epsilon=1.0, base="grr", fake="uniform")},
     "LOLOHA": {

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import betaln
 
 from ldpbayes.methods.problem import checked_concentrations
+from ldpbayes.methods.quadrature.constants import CELLS
 from ldpbayes.methods.quadrature.draws import inverted
 from ldpbayes.methods.quadrature.integrand import maximized, whole_part, windows
 from ldpbayes.methods.quadrature.margins import StickMargin
@@ -268,11 +269,11 @@ class DevicePosterior:
             ]
         )
 
-    def draws(self, rule, nodes, size, rng, cells=512):
+    def draws(self, rule, nodes, size, rng):
         """Return i.i.d. draws of the outcomes, (size, E): nodes by their weights, then one exact move of each unknown."""
         points, log_weight, *_ = self.integrand.nodes(0, rule)
         weight = np.exp(log_weight)
         c = points[rng.choice(len(points), size=size, p=weight / weight.sum())]
         for k in range(self.integrand.size):
-            c = self.integrand.move(c, k, nodes, cells, rng)
+            c = self.integrand.move(c, k, nodes, CELLS, rng)
         return self.integrand.outcomes(c)
