@@ -5,10 +5,10 @@ outcome y with mean, log odds or log mean x β + z δ. Nobody knows z, so the ro
 
     P(r, y | x) = Σ_z Q[r, z] P(z | x) f(y | x β + z δ).
 
-Columns but the first are centred and divided by their standard deviation. The log odds of z have the prior N(0, 2.5²) for one
-sd of a column, and N(0, π²) for a person with average covariates. The linear predictor of y, in sds of y about its mean (in
-logs about the log of the mean count, in log odds about 0), has the same; δ has N(0, 2.5²), and the intercept is that between
-the two answers. The sd of y given all is half-normal, in sds of y.
+Columns but the first are centred and divided by their standard deviation. The log odds of z have the prior N(0, 2.5²)
+for one sd of a column, and N(0, π²) for a person with average covariates. The linear predictor of y, in sds of y about
+its mean (in logs about the log of the mean count, in log odds about 0), has the same; δ has N(0, 2.5²), and the
+intercept is that between the two answers. The sd of y given all is half-normal, in sds of y.
 
 This file does not import ldpbayes. It is documentation, and a second opinion: a test holds the two to the same numbers.
 """

@@ -105,7 +105,9 @@ def crosschecked():
     numbers = {"mean": [0.6, 0.4], "sd": [0.1, 0.1], "difference_sd": [0.01, -0.02], "difference_mcse": [0.3, -0.6]}
     data = {name: ("category", values) for name, values in numbers.items()} | {"verdict": ("category", ["agrees"] * 2)}
     data |= {"away": (("estimator", "category"), [[0.5, -0.5]]), "predictive_p": ("channel", []), "sampler_converged": 1}
-    data |= {"convex_astray": 0, "convex_gap": 1e-9, "convex_excess": 0.0, "convex_verdict": "The maxima agree."}
+    data |= {"convex_astray": 0, "convex_gap": 1e-9, "convex_excess": 0.0, "convex_verdict": "The maxima agree."} | {
+        "enumeration_apart": 0
+    }
     coords = {"category": ["a", "b"], "estimator": ["mle"], "channel": []}
     found = xr.Dataset(data | {"reference": "quadrature", "sampler": "nuts", "outcome": "Good."}, coords)
     return concluded(found, lb.check(lb.load_example("nigeria")), 1)

@@ -1,4 +1,4 @@
-"""A protocol, a prior, a method, a reader and an output format are one file each: a copy of the package gets a toy of all.
+"""A protocol, a wrapper, a prior, a method, a reader and a format of pages are one file each: a copy gets a toy of all.
 
 Nothing else in the copy changes. The tables of the tests (``cases.py`` and ``priorcases.py`` in tests/support, the engines
 of ``test_engines_agree.py``, ``test_sources.py``, ``test_pages.py``) each take one line for a real one, and fail without
@@ -52,6 +52,58 @@ class Toy(AbstractProtocol):
 
     def randomize_one(self, value):
         return self.inner.privatize_one(value)
+'''
+
+WRAPPER = '''
+"""People who are asleep, and report at random."""
+
+import numpy as np
+
+from ldpbayes.collections.derived import Derived
+from ldpbayes.collections.noncompliance import extended
+from ldpbayes.collections.tally import Tally
+from ldpbayes.collections.wrappers.base import AbstractWrapper
+from ldpbayes.protocols.noncompliance import Noncompliance, as_law
+
+
+class Toy(AbstractWrapper):
+    """A category of people whose reports are uniform."""
+
+    kind = "toy"
+    doubt = "respondents may be asleep"
+    name = "sleepers"
+    test = "alertness"
+    symbol = "σ"
+    nobody = "nobody asleep"
+    some = "some are asleep"
+    share = "the share σ of respondents who are asleep"
+    explanation = "P and F are those of the respondents who are awake."
+    remedy = "A second channel may identify it, and a prior"
+    usual = 0.1
+
+    def shares(self, data):
+        return (Derived(self.name, data.laws),)
+
+    def extended(self, draws, data):
+        share = draws[self.name].reshape(-1, 1)
+        return np.concatenate([(1 - share) * draws["distribution"].reshape(-1, len(data.answers)), share], axis=1)
+
+
+class ToyChannel(Noncompliance):
+    """A channel that some sleep through."""
+
+    name = "toy channel"
+    registered = False
+    wrapper = "toy"
+
+
+def with_sleepers(collection):
+    """Return the collection with one more category: those who are asleep."""
+    tallies = []
+    for tally in collection.tallies:
+        law = as_law("uniform", tally.protocol, collection.categories)
+        tallies.append(Tally.trusted(ToyChannel(tally.protocol, (law,)), tally.reports, tally.counts, tally.name))
+    return extended(collection, ("asleep",), tallies)
 '''
 
 PRIOR_NAMED = """
@@ -171,7 +223,20 @@ else:
 
 lb.show(toy).save(here / "page.toy")
 assert (here / "page.toy").read_text() == "A SURVEY"
-print("all five serve")
+from ldpbayes.collections.wrappers.toy import with_sleepers
+from ldpbayes.priors import Compliance
+from ldpbayes.result import extended_draws, facts_of
+
+awake = lb.Collection(["a", "b", "c"], lb.Tally(lb.GRR(3, 1.0), [0, 1, 2], [60, 30, 10]))
+sleepy, known = with_sleepers(awake), awake.with_noncompliers({"asleep": "uniform"})
+one, other = (lb.fit(data, Compliance(gamma=(2, 18)), random_seed=1) for data in (sleepy, known))
+assert np.array_equal(one["posterior"]["sleepers"], other["posterior"]["noncompliance"])
+assert np.array_equal(extended_draws(one, sleepy), extended_draws(other, known))
+assert facts_of(one)["sleepers"].startswith("P and F are those of the respondents who are awake.")
+assert any("who are awake" in note for note in one.notes) and "log_evidence" not in one.attrs
+cells = lb.fit(lb.Cells({"x": sleepy, "y": sleepy}), Compliance(gamma=(2, 18)), random_seed=1)
+assert "Every cell has its own σ." in facts_of(cells)["sleepers"] and "sleepers_sd" in cells["cells"]
+print("all six serve")
 '''
 
 
@@ -189,6 +254,7 @@ def copy(tmp_path_factory):
     header = "from dataclasses import dataclass\n\nfrom ldpbayes.priors.base import AbstractSoftmax, NormalLaw\n\n\n"
     files = {
         "protocols/toy.py": PROTOCOL,
+        "collections/wrappers/toy.py": WRAPPER,
         "priors/toy.py": f'"""A logistic-normal prior."""\n\n{header}{prior[start:stop].rstrip()}\n{PRIOR_NAMED}',
         "methods/toy.py": ENGINE,
         "sources/toy.py": READER,
@@ -203,4 +269,4 @@ def copy(tmp_path_factory):
 def test_a_toy_of_each_is_one_file(copy):
     done = subprocess.run([sys.executable, "-c", USE], capture_output=True, text=True, cwd=copy)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "all five serve"
+    assert done.stdout.strip() == "all six serve"

@@ -10,6 +10,7 @@ from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.answers import base
 from ldpbayes.answers.constants import ATOMS, ROUNDING, STEPS
+from ldpbayes.collections.wrappers import WRAPPERS
 from ldpbayes.errors import ArgumentError
 from ldpbayes.estimators.confidence import intervals_at
 from ldpbayes.inference.ends import level_of_largest
@@ -113,7 +114,7 @@ def largest(
     a, simultaneous = shares.sizes["category"], checks.flag(simultaneous, "simultaneous")
     k = checks.integer(k, "k", minimum=1, maximum=a)
     named = {str(name) for group in ("posterior", "cells") if group in result.children for name in result[group].data_vars}
-    if {"noncompliance", "deniers"} & (named | set(facts_of(result))):
+    if {wrapper.name for wrapper in WRAPPERS.values() if wrapper.tested} & (named | set(facts_of(result))):
         raise ArgumentError(
             "result must be one of respondents of whom all follow the device: with others P has no interval."
         )

@@ -13,11 +13,12 @@ from numpy.typing import ArrayLike
 
 from ldpbayes import checks
 from ldpbayes.collections.collection import Collection
-from ldpbayes.collections.data import AbstractData
+from ldpbayes.collections.data import Reports
 from ldpbayes.collections.derived import check_text
 from ldpbayes.collections.summarized import Summarized
 from ldpbayes.collections.survey import stated_of_cells
 from ldpbayes.collections.tally import Tally, excess_of
+from ldpbayes.collections.wrappers import WRAPPERS
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.likelihoods import Summary
 
@@ -29,9 +30,7 @@ FACTS: dict[str, Any] = {
     **dict.fromkeys("converged interrupted random_seed divergences prior_decides fitness_flagged".split(), 0),
     **dict.fromkeys("worst_r_hat least_ess k_hat effective_draws log_evidence log_evidence_error".split(), np.nan),
     **dict.fromkeys("effective_open_answers total_sd bound_sd prior_share fitness_p design_effect".split(), np.nan),
-    **dict.fromkeys("noncompliance_sd compliance_statistic compliance_p".split(), np.nan),
-    **dict.fromkeys("deniers_sd honesty_statistic honesty_p".split(), np.nan),
-    **{f"log_bayes_factor_{name}": np.nan for name in ("noncompliance", "deniers")},
+    **{name: np.nan for wrapper in WRAPPERS.values() for name in wrapper.facts},
     **{f"log_bayes_factor_{name}{of}": np.nan for name in ("flat", "learnt", "smooth", "own") for of in ("", "_error")},
     "bayes_factors": "",
 }
@@ -46,7 +45,7 @@ RESERVED = frozenset(FACTS) | frozenset(
 )
 
 
-class Cells(Mapping, AbstractData):
+class Cells(Mapping, Reports):
     """An ordered mapping from keys to the reports of each cell, over the same categories.
 
     Parameters

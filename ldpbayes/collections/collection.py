@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ldpbayes import checks
-from ldpbayes.collections.data import AbstractData
+from ldpbayes.collections.data import Reports
 from ldpbayes.collections.derived import Derived, check_name, check_text
 from ldpbayes.collections.devices import without_outcomes
-from ldpbayes.collections.noncompliance import identification, null_space, shares_of
+from ldpbayes.collections.noncompliance import identification, null_space
 from ldpbayes.collections.survey import Survey
 from ldpbayes.collections.tally import Tally
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
@@ -27,7 +27,7 @@ TEXTS = ("id", "title", "question", "citation", "licence", "notes")
 
 
 @dataclass(frozen=True, eq=False)
-class Collection(AbstractData):
+class Collection(Reports):
     """Reports over one set of categories, through one or more channels: one posterior.
 
     Parameters
@@ -151,7 +151,7 @@ class Collection(AbstractData):
         object.__setattr__(self, "categories", categories)
         object.__setattr__(self, "tallies", tallies)
         # γ or δ, and the shares of those who deny or ignore the device, stand among the derived quantities.
-        shares = shares_of(self) if self.n_laws else ()
+        shares = self.wrapper.shares(self) if self.wrapper else ()
         derived_names = {item.name for item in derived}
         object.__setattr__(self, "derived", (*(item for item in shares if item.name not in derived_names), *derived))
         object.__setattr__(self, "published", published)
@@ -392,7 +392,7 @@ class Collection(AbstractData):
 
     @cached_property
     def _identifiability(self) -> str:
-        if self.device_law is not None:  # outcomes are not told apart, and need not be: their law is known
+        if self.wrapper and not self.wrapper.tested:  # outcomes are not told apart, and need not be: their law is known
             return without_outcomes(self).identifiability()
         groups = self.unidentified()
         if not groups:

@@ -1,4 +1,4 @@
-"""What all data that are fitted have in common."""
+"""Reports: the one kind of data inside, of one cell or of several."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from ldpbayes.collections.noncompliance import with_deniers, with_noncompliers
+from ldpbayes.collections.wrappers import WRAPPERS, AbstractWrapper
 from ldpbayes.errors import ArgumentError, CompositeWarning, RankDeficientWarning, warn
 from ldpbayes.protocols.uncertain import Uncertain
 
 if TYPE_CHECKING:
-    from ldpbayes.collections.collection import Collection
     from ldpbayes.collections.tally import Tally
     from ldpbayes.likelihoods import AbstractLikelihood
 
@@ -23,8 +23,13 @@ LEFT_OUT = "left out"
 MOMENTS_ONLY = "moments only"
 
 
-class AbstractData(ABC):
-    """Reports, or sums over them, of one cell or of several; the last categories may be those who deny or do not comply."""
+class Reports(ABC):
+    """Reports, or sums over them, of one cell or of several; the last categories may be those who deny or do not comply.
+
+    What is fitted, described and shown is of this kind: a ``Collection`` and a ``Summarized`` are one cell, ``Cells`` are
+    several, and a ``Tally`` becomes a collection at the door (``as_data``). ``collections()`` yields the cells; ``dims`` and
+    ``shape`` say whether arrays have an axis for them.
+    """
 
     #: Grouping columns, and the cells' labels; none where there is one cell.
     by: tuple[str, ...] = ()
@@ -184,7 +189,7 @@ class AbstractData(ABC):
         """
         return self._extended(with_deniers, of, say, channel)
 
-    def _extended(self, extend: Callable[..., Collection], *stated: Any) -> Self:
+    def _extended(self, extend: Callable[..., Any], *stated: Any) -> Self:
         """Return these data with what a function makes of each collection; a cell may lack a channel that others have."""
         if not self.keeps_reports:
             raise ArgumentError("summaries have no reports, so that a law cannot be added to them.")
@@ -200,6 +205,15 @@ class AbstractData(ABC):
         """The law of the outcomes of uncertain devices, where the categories are these; else None. See ``with_outcomes``."""
         tallies = next(iter(self.collections())).tallies if self.n_laws else ()
         return tallies[0].protocol.device_law() if tallies else None
+
+    @property
+    def wrapper(self) -> AbstractWrapper | None:
+        """What the last categories are that are no answers; None where everybody follows the device."""
+        return WRAPPERS[next(iter(self.collections())).tallies[0].protocol.wrapper] if self.n_laws else None
+
+    def explained(self) -> dict[str, str]:
+        """Return what P and F mean where something wraps the device, by the name of the fact; else nothing."""
+        return self.wrapper.stated(bool(self.by)) if self.wrapper else {}
 
     @property
     def n_laws(self) -> int:
@@ -224,16 +238,12 @@ class AbstractData(ABC):
     @property
     def denied(self) -> tuple[str, ...]:
         """The answers that some of their people deny; empty where nobody does."""
-        if self.device_law is not None:
-            return ()
-        return tuple(self.categories[x] for x in self.owners if x is not None)
+        return self.wrapper.denied(self) if self.wrapper else ()
 
     @property
     def doubt(self) -> str:
         """What some respondents may do instead of following the device, in words; empty where everybody follows it."""
-        if self.device_law is not None:
-            return "the probabilities of the device are uncertain"
-        return "" if not self.n_laws else "respondents may deny" if self.denied else "respondents may ignore the device"
+        return self.wrapper.doubt if self.wrapper else ""
 
 
 def mechanisms(channels: Mapping[str, Sequence[tuple[int, Any]]]) -> str:
@@ -242,7 +252,7 @@ def mechanisms(channels: Mapping[str, Sequence[tuple[int, Any]]]) -> str:
     Parameters
     ----------
     channels : mapping of str to sequence of (int, Tally)
-        As ``AbstractData.channels`` has them; without any of them nothing is known, and the text is empty.
+        As ``Reports.channels`` has them; without any of them nothing is known, and the text is empty.
     """
     users: dict[str, int] = {}
     for _, tally in (pair for pairs in channels.values() for pair in pairs):

@@ -1,7 +1,7 @@
 """Quantities derived from the shares of categories, and the texts that name things of a result."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,6 +91,14 @@ class Derived:
     @staticmethod
     def _sum(labels: Sequence[str], p: np.ndarray, categories: Sequence[str]) -> np.ndarray:
         return p[..., [categories.index(label) for label in labels]].sum(axis=-1)
+
+
+def columns_of(data: Any, labels: Iterable[str]) -> tuple[str, ...]:
+    """Return answers with the categories of those who deny them."""
+    named = tuple(labels)
+    return named + tuple(
+        law for law, x in zip(data.laws, data.owners, strict=True) if x is not None and data.categories[x] in named
+    )
 
 
 def of_device(law: Any, categories: Sequence[str]) -> tuple[Derived, ...]:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ldpbayes.collections.constants import MAX_OUTCOMES
-from ldpbayes.collections.noncompliance import extended, shares_of
+from ldpbayes.collections.noncompliance import extended
 from ldpbayes.collections.tally import Tally
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.protocols.outcomes import Outcomes
-
-if TYPE_CHECKING:
-    from ldpbayes.collections.collection import Collection
 
 
 def over_outcomes(protocols: Mapping[str, Any], categories: Sequence[str]) -> tuple[dict, tuple[str, ...]]:
@@ -32,7 +29,10 @@ def over_outcomes(protocols: Mapping[str, Any], categories: Sequence[str]) -> tu
     ArgumentError, InfeasibleError
         Where the devices have too many outcomes together, or some respondents may deny or ignore the device.
     """
-    devices = {p: name for name, p in reversed(protocols.items()) if not p.owners and p.device_law() is not None}
+    devices: dict[Any, str] = {}
+    for name, protocol in protocols.items():
+        if not protocol.owners and protocol.device_law() is not None:
+            devices.setdefault(protocol, name)
     if not devices:
         return dict(protocols), tuple(categories)
     if any(protocol.owners for protocol in protocols.values()):
@@ -75,22 +75,26 @@ def with_outcomes(data: Any) -> Any:
         return data
     wrapped = {protocol.inner: protocol for protocol in named.values()}
 
-    def extend(collection: Collection) -> Collection:
+    def extend(collection: Any) -> Any:
         tallies = [Tally.trusted(wrapped[t.protocol], t.reports, t.counts, t.name) for t in collection.tallies]
         return extended(collection, labels[data.n_categories :], tallies)
 
     return data._mapped(extend)
 
 
-def without_outcomes(collection: Collection) -> Collection:
+def without_outcomes(collection: Any) -> Any:
     """Return the collection that ``with_outcomes`` was given, with its derived quantities."""
-    brought, answers = {item.name for item in shares_of(collection)}, collection.answers
+    brought, answers = {item.name for item in collection.wrapper.shares(collection)}, collection.answers
     derived = []
     for item in collection.derived:
         if item.name not in brought:
             of, given = (tuple(x for x in labels if x in answers) for labels in (item.of, item.given))
             derived.append(replace(item, of=of, given=() if given == answers else given))
-    tallies = tuple(Tally.trusted(t.protocol.inner, t.reports, t.counts, t.name) for t in collection.tallies)
+    inner: list[Any] = [tally.protocol for tally in collection.tallies]
+    tallies = tuple(
+        Tally.trusted(protocol.inner, t.reports, t.counts, t.name)
+        for protocol, t in zip(inner, collection.tallies, strict=True)
+    )
     return replace(collection, categories=answers, tallies=tallies, derived=tuple(derived))
 
 

@@ -3,115 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.collections.derived import Derived, of_device
+from ldpbayes.collections.derived import columns_of
 from ldpbayes.collections.tally import Tally
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
 from ldpbayes.protocols.laws import ListLaw
 from ldpbayes.protocols.noncompliance import Noncompliance, as_law
 from ldpbayes.protocols.respondents import Input
 
-if TYPE_CHECKING:
-    from ldpbayes.collections.collection import Collection
-
 #: Reports drawn to stand for a channel that cannot be written out.
 SAMPLED = 4000
 
 
-@dataclass(frozen=True)
-class Words:
-    """What is said of respondents who ignore the device, or who deny.
-
-    Attributes
-    ----------
-    name, test : str
-        Of the entries of a result about them, and about the test that there are none.
-    symbol, nobody, some : str
-        Of their share, that it is zero, and that it is not.
-    share : str
-        Their share, in words.
-    explanation : str
-        What P and F mean, and what that assumes, for the reader of a result.
-    remedy : str
-        What may identify the share, and the prior with which a fit is possible where nothing does.
-    usual : float
-        The share at which the sd of the design is stated: the mean of its default prior.
-    """
-
-    name: str
-    test: str
-    symbol: str
-    nobody: str
-    some: str
-    share: str
-    explanation: str
-    remedy: str
-    usual: float
-
-    def at_maximum(self, share: float) -> str:
-        """Return the share of all at the maximum of the likelihood, in words."""
-        return f"γ = {share:.3g}" if self.symbol == "γ" else f"a share of {share:.3g} who deny"
-
-    def of_each(self) -> dict[str, str]:
-        """Return what a result of cells says, by the name of the attr."""
-        own = "" if self is UNCERTAIN else f" Every cell has its own {self.symbol}."
-        return {self.name: f"{self.explanation}{own}"}
-
-
-IGNORING = Words(
-    "noncompliance",
-    "compliance",
-    "γ",
-    "full compliance",
-    "some ignore the device",
-    "the share γ of respondents who ignore the device",
-    "P and F are those of the respondents who follow the device; 'noncompliance' is the share γ of those who ignore it. "
-    "That they have the same P as the others is an assumption, which no report can test.",
-    "A second channel with another ε, or asking some of the respondents directly, may identify it; with an informative "
-    "prior, such as Compliance(gamma=(2, 18)) or --set noncompliance_prior=2,18, a fit is possible",
-    0.1,
-)
-DENYING = Words(
-    "deniers",
-    "honesty",
-    "δ",
-    "no denial",
-    "some deny",
-    "the share of respondents who deny",
-    "P and F are those of all respondents; 'denial' is the share δ of a category who say another one where the survey says "
-    "that they may, and 'deniers' the share of all respondents who do. That everybody obeys the other channels is an "
-    "assumption.",
-    "A device beside the channel in which they deny, which tells all categories apart, identifies it; with an informative "
-    "prior, such as Denial(denial=(2, 18)) or --set deniers_prior=2,18, a fit is possible",
-    0.5,
-)
-UNCERTAIN = Words(
-    "uncertain_device",
-    "uncertain_device_test",
-    "θ",
-    "a known device",
-    "the device is another one",
-    "the probabilities of the device",
-    "The probabilities of the device are unknowns beside P: their laws are the prior, and the reports inform them too; all "
-    "cells have the same. That the device did here as in the trials behind the laws is an assumption.",
-    "",
-    0.0,
-)
 #: What is said where no law was stated.
 NOBODY = "Every respondent is taken to follow the device; with_noncompliers and with_deniers state how others would report."
-
-
-def words_of(data: Any) -> Words:
-    """Return what is said of those who deny, of those who ignore the device, or of an uncertain device."""
-    if data.device_law is not None:
-        return UNCERTAIN
-    return DENYING if data.denied else IGNORING
 
 
 @dataclass(frozen=True)
@@ -138,7 +49,7 @@ class Identification:
     sentence: str
 
 
-def with_noncompliers(collection: Collection, laws: Mapping, known: Sequence[str]) -> Collection:
+def with_noncompliers(collection: Any, laws: Mapping, known: Sequence[str]) -> Any:
     """Return the collection over its categories and one more for each law; see Collection.with_noncompliers.
 
     A law may be stated for ``known`` channels: those of all cells, of which the collection may lack some.
@@ -169,12 +80,12 @@ def with_noncompliers(collection: Collection, laws: Mapping, known: Sequence[str
 
 
 def with_deniers(
-    collection: Collection,
+    collection: Any,
     of: str | Sequence[str],
     say: str,
     channel: str | Sequence[str],
     known: Sequence[str],
-) -> Collection:
+) -> Any:
     """Return the collection over its categories and one more for the deniers of each; see Collection.with_deniers.
 
     ``channel`` may be one of the ``known``: those of all cells, of which the collection may lack some.
@@ -220,9 +131,9 @@ def _named(value: object, name: str, known: Sequence[str], kind: str) -> tuple[s
     return labels
 
 
-def _alone(collection: Collection, door: str, what: str) -> None:
+def _alone(collection: Any, door: str, what: str) -> None:
     """Refuse a collection whose respondents may deny or ignore the device already."""
-    if collection.n_laws and f"with_{'deniers' if collection.denied else 'noncompliers'}" == door:
+    if collection.n_laws and collection.wrapper.door == door:
         raise ArgumentError(f"{door} must be called once, with all {what}.")
     if collection.n_laws:
         raise ArgumentError(
@@ -231,7 +142,7 @@ def _alone(collection: Collection, door: str, what: str) -> None:
         )
 
 
-def extended(collection: Collection, names: tuple[str, ...], tallies: list[Tally]) -> Collection:
+def extended(collection: Any, names: tuple[str, ...], tallies: list[Tally]) -> Any:
     """Return the collection with further categories, through channels that know their laws."""
     out = replace(collection, categories=(*collection.categories, *names), tallies=tuple(tallies), derived=())
     columns = columns_of(out, collection.categories)
@@ -239,7 +150,7 @@ def extended(collection: Collection, names: tuple[str, ...], tallies: list[Tally
         replace(item, of=columns_of(out, item.of), given=columns_of(out, item.given) or columns)
         for item in collection.derived
     )
-    repeated = next((item.name for item in shares if item.name in {share.name for share in shares_of(out)}), None)
+    repeated = next((item.name for item in shares if item.name in {share.name for share in out.wrapper.shares(out)}), None)
     if repeated is not None:
         raise ArgumentError(f"laws bring the derived quantity {repeated!r}; rename that of the collection.")
     return replace(out, derived=shares)
@@ -259,36 +170,6 @@ def _of_channel(law: object, channel: str) -> object:
     return law[channel]
 
 
-def shares_of(collection: Any) -> tuple:
-    """Return the share of all who deny or ignore the device, and that of each law or category, as derived quantities.
-
-    Of an uncertain device its probabilities.
-    """
-    if collection.device_law is not None:
-        return of_device(collection.device_law, collection.categories)
-    name, laws = words_of(collection).name, collection.laws
-    if not collection.denied:
-        of_laws = [Derived(f"{name}, {law.replace('/', '∕')}", (law,)) for law in laws] if len(laws) > 1 else []
-        return (Derived(name, laws), *of_laws)
-    shares = (Derived(quantity, (law,), columns_of(collection, (label,))) for quantity, label, law in denials(collection))
-    return (*shares, Derived(name, laws))
-
-
-def columns_of(data: Any, labels: Iterable[str]) -> tuple[str, ...]:
-    """Return answers with the categories of those who deny them."""
-    named = tuple(labels)
-    return named + tuple(
-        law for law, x in zip(data.laws, data.owners, strict=True) if x is not None and data.categories[x] in named
-    )
-
-
-def denials(data: Any) -> list[tuple[str, str, str]]:
-    """Return (name of the quantity δ, the answer, the category of its deniers) for each answer that is denied."""
-    alone = len(data.laws) == 1
-    pairs = zip(data.denied, data.laws, strict=True)
-    return [("denial" if alone else f"denial, {label.replace('/', '∕')}", label, law) for label, law in pairs]
-
-
 def collapse(p: np.ndarray, owners: tuple[int | None, ...]) -> np.ndarray:
     """Return what distributions (…, columns) say of the answers: deniers with the answer that is theirs, others left out.
 
@@ -305,29 +186,25 @@ def collapse(p: np.ndarray, owners: tuple[int | None, ...]) -> np.ndarray:
     return np.divide(first, total, out=np.full_like(first, 1 / size), where=total > 0)
 
 
-def identification(collection: Collection, gamma: float | None = None, reports: float | None = None) -> Identification:
+def identification(collection: Any, gamma: float | None = None, reports: float | None = None) -> Identification:
     """Return what the reports can say of γ or δ, as if there were so many; see Collection.noncompliance."""
     owners, size = collection.owners, collection.n_categories
-    if not owners or collection.device_law is not None:
+    if not owners or not collection.wrapper.tested:
         return Identification(True, float("nan"), float("nan"), 0.0, NOBODY)
-    a, n, words = size - len(owners), collection.n_reports if reports is None else reports, words_of(collection)
+    a, n, words = size - len(owners), collection.n_reports if reports is None else reports, collection.wrapper
     gamma = words.usual if gamma is None else gamma
     effect = 1.0 if collection.survey is None else collection.survey.known_effect()
     listable = all(tally.protocol.decoder() is not None for tally in collection.tallies)
     designs = [_design(tally, listable, owners, gamma) for tally in collection.tallies]
     null = null_space(np.concatenate([matrix for matrix, _ in designs]))
     ignoring = np.append(np.zeros(a), np.ones(len(owners)))
-    apart = np.eye(size)[a:] if collection.denied else ignoring[None]
+    apart = ignoring[None] if None in owners else np.eye(size)[a:]
     identified = bool((np.abs(null @ apart.T) < 1e-7).all())
     fitted = _fitted(collection, designs) if listable else _improved(collection)
     if identified:
         sd = _sd(designs, fitted, owners, gamma) * math.sqrt(effect * collection.n_reports / n)
         worth = f", with a design effect of {effect:.3g}," if collection.survey is not None else ""
-        named, them, s = words.share, "it", words.symbol
-        if collection.denied:
-            several, labels = len(owners) > 1, ", ".join(map(repr, collection.denied))
-            named = f"the share{'s' * several} δ of {labels} who deny"
-            them = "the least certain of them" if several else "it"
+        (named, them), s = words.subject(collection), words.symbol
         sentence = (
             f"{named[0].upper()}{named[1:]} {'are' if named.startswith('the shares') else 'is'} identified; at {s} = "
             f"{gamma:g} these {n:,.0f} reports{worth} determine {them} to a standard deviation of {sd:.2g}."
@@ -376,7 +253,7 @@ def null_space(matrix: np.ndarray, tolerance: float = 1e-11) -> np.ndarray:
     return linalg.null_space(np.linalg.qr(rows, mode="r"), rcond=tolerance).T
 
 
-def _fitted(collection: Collection, designs: list) -> np.ndarray:
+def _fitted(collection: Any, designs: list) -> np.ndarray:
     """Return p′ with the least Σ (share − expected)²/share, by non-negative least squares."""
     from scipy.optimize import nnls
 
@@ -392,7 +269,7 @@ def _fitted(collection: Collection, designs: list) -> np.ndarray:
     return p / p.sum()
 
 
-def _improved(collection: Collection) -> np.ndarray:
+def _improved(collection: Any) -> np.ndarray:
     """Return p′ after a hundred steps of expectation and maximization from the uniform one."""
     rows, p = collection.rows, np.full(collection.n_categories, 1 / collection.n_categories)
     for _ in range(100):
@@ -454,7 +331,7 @@ def spreads(parts: list, p: np.ndarray, gradients: np.ndarray) -> np.ndarray:
     return np.where((np.abs(along[:, ~seen]) > 1e-7 * np.abs(gradients).max()).any(axis=1), np.nan, np.sqrt(variance))
 
 
-def compliers_only(collection: Collection) -> Collection:
+def compliers_only(collection: Any) -> Any:
     """Return the collection of a noncompliant one as if everybody followed the device; any other as it is."""
     if not collection.n_laws:
         return collection
@@ -467,7 +344,7 @@ def stated_deniers(data: Any) -> dict[str, Any] | None:
 
     Parameters
     ----------
-    data : Collection or Cells
+    data : Any or Cells
     """
     held = [tally for tallies in data.channels().values() for _, tally in tallies] if data.denied else []
     said = {t.name: {law.targets for law in t.protocol.laws} for t in held if {law.targets for law in t.protocol.laws}}
@@ -482,9 +359,9 @@ def stated_deniers(data: Any) -> dict[str, Any] | None:
     return {"of": list(data.denied), "say": data.categories[x], "channel": where}
 
 
-def undenied(collection: Collection) -> Collection:
+def undenied(collection: Any) -> Any:
     """Return the collection that ``with_deniers`` was called on, with its derived quantities."""
-    brought, answers = {item.name for item in shares_of(collection)}, collection.answers
+    brought, answers = {item.name for item in collection.wrapper.shares(collection)}, collection.answers
     derived = [
         replace(item, of=tuple(x for x in item.of if x in answers), given=tuple(x for x in item.given if x in answers))
         for item in collection.derived

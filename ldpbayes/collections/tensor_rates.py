@@ -56,7 +56,7 @@ def observe(name: str, p: Any, data: Any, channel: Any, dims: tuple | None = Non
     return tuple(out)
 
 
-def _add_channel(name, p, tallies, channel, categories, dims):
+def _add_channel(name: str, p: Any, tallies: list, channel: Any, categories: tuple, dims: tuple) -> Any:
     """Add Multinomial(n_c, Q p_c) over every report, with a tensor Q."""
     protocol, lead = tallies[0].protocol, dims[0]
     every, channel = protocol.all_reports(), tensor.as_tensor(channel).astype("float64")
@@ -71,7 +71,7 @@ def _add_channel(name, p, tallies, channel, categories, dims):
     return pm.Multinomial(name, n=users, p=pt.dot(p, channel.T), observed=observed, dims=(*lead, report))
 
 
-def _add_rates(name, p, tallies, rates, categories, dims):
+def _add_rates(name: str, p: Any, tallies: list, rates: Any, categories: tuple, dims: tuple) -> Any:
     """Add the likelihood of whole reports with two rates that are tensors; its value are the support counts."""
     lead, last = dims
     forms = [tally.protocol.rated(tally.reports) for tally in tallies]
@@ -87,14 +87,15 @@ def _add_rates(name, p, tallies, rates, categories, dims):
     users = np.array([tally.n_reports for tally in tallies], dtype=float)
     bits, constant = forms[0].bits, forms[0].log_constant
 
-    def logp(value, p, on, off, hits, sizes, ones, weights, place, users):
+    def logp(value: Any, p: Any, on: Any, off: Any, *parameters: Any) -> Any:
+        hits, sizes, ones, weights, place, users = parameters
         rows = pt.exp(hits * pt.log(on / off) + (sizes - hits) * pt.log((1 - on) / (1 - off)))
         base = constant + ones * pt.log(off) + (bits - ones) * pt.log1p(-off)
         terms = weights * (base + pt.log((rows * (p[place] if lead else p)).sum(axis=-1)))
         total = pt.inc_subtensor(pt.zeros_like(users)[place], terms) if lead else terms.sum()
         return tensor.of_shares(total, p)
 
-    def random(p, on, off, *parameters, rng=None, size=None):
+    def random(p: Any, on: Any, off: Any, *parameters: Any, rng: Any = None, size: Any = None) -> Any:
         flat = np.broadcast_to(p, (*(size or p.shape[:-1]), p.shape[-1])).reshape(-1, p.shape[-1])
         protocol = tallies[0].protocol.at_rates(float(on), float(off))
         numbers = np.resize(parameters[-1], len(flat))

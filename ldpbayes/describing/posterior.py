@@ -12,7 +12,6 @@ from ldpbayes.answers.sensitivity import of_draws, of_trait, sensitivities
 from ldpbayes.answers.value import prior_of_shares, worth_given
 from ldpbayes.collections import Collection
 from ldpbayes.collections.cells import FACTS
-from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.estimators.confidence import confidence_intervals
 from ldpbayes.estimators.together import point_estimates
 from ldpbayes.fitness.cells import compliance_of_cells, verdict_of_cells
@@ -56,8 +55,8 @@ def describe(fit: Fit, problems: Sequence[Problem], prior: Any, evidence_of: Evi
     joint = None if data.keeps_reports else combined(p_values, data)
     sentence, flagged = verdict_of_cells(data.labels, p_values, combined=joint)
     fit.facts |= {"fitness": sentence, "fitness_flagged": int(flagged)}
-    words = words_of(data)
-    if f"{words.test}_p" in fit.cells:
+    words = data.wrapper
+    if words and f"{words.test}_p" in fit.cells:
         fit.facts[words.test] = compliance_of_cells(data.labels, fit.cells[f"{words.test}_p"], words.some)
     if problems:
         fit.facts |= decision_of_cells(data.labels, fit.cells)

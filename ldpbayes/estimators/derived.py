@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from ldpbayes.collections import Derived
-from ldpbayes.collections.noncompliance import columns_of
+from ldpbayes.collections.derived import columns_of
 from ldpbayes.estimators.base import EXACT_INFORMATION_OPERATIONS, observed_information, tangent_covariance
 from ldpbayes.estimators.estimate import Estimate
 from ldpbayes.estimators.linearized import linearized

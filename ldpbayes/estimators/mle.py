@@ -6,7 +6,6 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.collections import as_collection
-from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.compiling import OneThread
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, warn
 from ldpbayes.estimators.base import standard_errors
@@ -106,7 +105,7 @@ class MLE:
         sentences += [] if error is None else _error_notes(solution.p, error, exact)
         if not (test := collection.noncompliance()).identified:
             sentences.append(
-                f"Not an estimate of {words_of(collection).share}: every one from {test.low:.3g} to {test.high:.3g} has "
+                f"Not an estimate of {collection.wrapper.share}: every one from {test.low:.3g} to {test.high:.3g} has "
                 "the same likelihood."
             )
         likelihood = float(rows.log_likelihood(solution.p))

@@ -12,7 +12,7 @@ def point_estimates(collection):
     from ldpbayes.estimators.mle import MLE
     from ldpbayes.estimators.oracle import Oracle
 
-    if collection.device_law is not None or not collection.noncompliance().identified:
+    if collection.wrapper and not (collection.wrapper.tested and collection.noncompliance().identified):
         return []
     if collection.laws:
         return [among_compliers(with_derived(MLE()(collection), collection), collection)]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbayes import checks
-from ldpbayes.collections.noncompliance import Words
+from ldpbayes.collections.wrappers import AbstractWrapper
 from ldpbayes.presenting import AbstractResult
 
 #: Weight of a test whose small p-values are tiny: it takes next to nothing of the level from the other tests.
@@ -64,14 +64,14 @@ class ComplianceTest:
     p_value : float
     gamma : float
         Their share at the maximum.
-    words : Words
+    words : AbstractWrapper
         What is said of them.
     """
 
     statistic: float
     p_value: float
     gamma: float
-    words: Words
+    words: AbstractWrapper
 
     def sentence(self, size: float = 0.05) -> str:
         """Return whether some ignore the device or deny, at a level."""

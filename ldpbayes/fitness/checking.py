@@ -148,12 +148,8 @@ def _check_one(
         if tally not in tallies or not compared:
             checks_made += support_checks(tally)
     checks_made += copies_checks(collection, estimate)
-    tested = (
-        collection.laws
-        and collection.device_law is None
-        and not collection.weighted
-        and collection.noncompliance().identified
-    )
+    wrapper = None if collection.weighted else collection.wrapper
+    tested = wrapper is not None and wrapper.tested and collection.noncompliance().identified
     compliance = compliance_test(collection) if tested else None
     return Fitness(tuple(c for c in checks_made if math.isfinite(c.p_value)), size, tuple(notes), compliance)
 

@@ -1,4 +1,4 @@
-"""Limits of memory, of double precision and of formats: no number here is a choice about results."""
+"""Sizes of tests, limits of memory, of double precision and of formats: no number here is a choice about results."""
 
 #: Entries of the rows of repeated reports that are written out.
 ROW_ENTRIES = 2**24
@@ -8,3 +8,5 @@ COUNTED_ENTRIES = 2**22
 TINY = 1e-12
 #: |z| that shows at a size of 0.05, and by how many sds more is needed to show in 95 % of collections.
 SHOWN, SURE = 1.959964, 1.644854
+#: A p-value below this is pointed out beside an answer that was not asked for a test.
+MIN_P_VALUE = 0.01

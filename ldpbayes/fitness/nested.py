@@ -7,7 +7,8 @@ from scipy.special import chdtrc
 
 from ldpbayes import checks
 from ldpbayes.collections import Cells, Collection, as_collection
-from ldpbayes.collections.noncompliance import compliers_only, words_of
+from ldpbayes.collections.noncompliance import compliers_only
+from ldpbayes.collections.wrappers import AbstractWrapper
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
 from ldpbayes.estimators.base import information_covariance
 from ldpbayes.estimators.mle import maximize
@@ -109,27 +110,28 @@ def compliance_test(collection: Collection) -> ComplianceTest:
     ----------
     Self and Liang (1987), Journal of the American Statistical Association 82; Shapiro (1985), Biometrika 72.
     """
-    need_noncompliers(collection)
+    wrapper = need_noncompliers(collection)
     test = collection.noncompliance()
     if not test.identified:
         raise InfeasibleError(test.sentence)
     if collection.weighted:
-        nobody = words_of(collection).nobody
-        raise InfeasibleError(f"The test of {nobody} takes no sampling weights: its statistic has no known law then.")
+        raise InfeasibleError(
+            f"The test of {wrapper.nobody} takes no sampling weights: its statistic has no known law then."
+        )
     rows, m = collection.rows, len(collection.laws)
     p = maximize(rows).p
     gamma = float(p[-m:].sum())
     try:
         plain = compliers_only(collection).rows
     except DataError:  # reports that nobody sends who follows the device
-        return ComplianceTest(math.inf, 0.0, gamma, words_of(collection))
+        return ComplianceTest(math.inf, 0.0, gamma, wrapper)
     null = maximize(plain).p
     gain = float(rows.log_likelihood(p) - plain.log_likelihood(null))
     statistic = max(2 * gain, 0.0) if p[-m:].any() else 0.0  # both maxima are one then, but for rounding
     covariance = information_covariance(rows, np.append(null, np.full(m, TINY)))[-m:, -m:]
     tails = [float(statistic <= 0.0), *(chdtrc(j, statistic) for j in range(1, m + 1))]
     p_value = float(boundary_weights(covariance) @ tails)
-    return ComplianceTest(statistic, p_value, gamma, words_of(collection))
+    return ComplianceTest(statistic, p_value, gamma, wrapper)
 
 
 def boundary_weights(covariance: np.ndarray) -> np.ndarray:
@@ -164,7 +166,9 @@ def boundary_weights(covariance: np.ndarray) -> np.ndarray:
     return weights
 
 
-def need_noncompliers(collection: Collection) -> None:
-    """Raise ArgumentError unless a collection says how respondents may deny or ignore the device."""
-    if not as_collection(collection).laws:
+def need_noncompliers(collection: Collection) -> AbstractWrapper:
+    """Return who may deny or ignore the device in a collection, or raise an ArgumentError where nobody may."""
+    wrapper = as_collection(collection).wrapper
+    if wrapper is None:
         raise ArgumentError("collection must be one made by with_noncompliers or with_deniers.")
+    return wrapper

@@ -12,6 +12,8 @@ FARTHEST = 1e100
 TOGETHER = 2**22
 #: Numbers that are ordered together: 2 MB, which a core's cache holds.
 ORDERED = 2**18
+#: Draws that say about where tails begin: three times the tails are put in order then, and all where that is too little.
+SOME = 1024
 #: Numbers (draws × unknowns, or what is said of them) that weighted draws hold at most: 128 MB.
 MOST_HELD = 2**24
 #: Numbers (draws × quantities) of chains that are diagnosed together: 8 MB, and their spectra as much again.
@@ -41,3 +43,6 @@ MOST_CHAINED = 2**17
 SHIFTED, WIDENED, BOTH = 0.0459, 0.0555, 0.0300
 #: Powers of the prior under which a posterior is made again: those of ``arviz_stats.psense``.
 POWERS = (0.8, 1.25)
+#: Above this many entries, ESS and R-hat are computed for the rarest, the commonest and evenly spaced categories only: the
+#: spectra of 4,000 draws of each are 8 MB.
+MAX_DIAGNOSED = 256

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import betaincinv, ndtr, ndtri
 
-from ldpbayes.inference.constants import ORDERED
+from ldpbayes.inference.constants import ORDERED, SOME
 
 #: Levels of the quantiles that a result keeps where they are exact: even on the normal scale, far enough out for joint
 #: intervals of thousands of categories.
@@ -126,18 +126,39 @@ def ends_of_weighted_draws(draws: np.ndarray, weights: np.ndarray, ci_prob: floa
     """
     levels, every = np.array(tails(ci_prob)), np.atleast_2d(weights)
     out = np.zeros((4, len(every), draws.shape[1]))
-    for k, x in enumerate(draws.T):
-        order = np.argsort(x)
-        at = x[order]
-        for m, w in enumerate(every[:, order]):
-            out[:2, m, k] = ends = weighted_quantiles(levels, at, w)
-            if at[0] < at[-1]:
-                squares = np.append(0.0, np.cumsum(w**2))
-                inside = squares[np.searchsorted(at, ends, side="right")]
-                error = np.sqrt(inside * (1 - 2 * levels) + levels**2 * squares[-1])
-                high, low = np.split(weighted_quantiles(np.append(levels + error, levels - error), at, w), 2)
-                out[2:, m, k] = 0.5 * (high - low)
+    for m, w in enumerate(every):
+        for k, x in enumerate(draws.T):
+            out[:, m, k] = _ends(x, w, levels, *_bounds(x, w, levels[0]))
     return out.reshape(4, *weights.shape[:-1], -1)
+
+
+def _bounds(x, w, level):
+    """Return values between which only the middle of many draws lies, by some of them."""
+    step = (len(x) // SOME) | 1  # odd, as every second Sobol point is in one half of the space
+    if step < 8:
+        return np.inf, np.inf
+    few, weight = x[::step], w[::step]
+    order = np.argsort(few)
+    reached = np.cumsum(weight[order])
+    return few[order[np.searchsorted(reached, reached[-1] * np.array([3 * level, 1 - 3 * level])).clip(max=len(few) - 1)]]
+
+
+def _ends(x, w, levels, first, last):
+    """Return (lower, upper, and the error of each) of draws (S,), of which those between two values are not put in order."""
+    some = np.flatnonzero((x <= first) | (x >= last))
+    some = some[np.argsort(x[some])]
+    at, weight = x[some], w[some]
+    if at[0] == at[-1]:
+        return at[0], at[0], 0.0, 0.0
+    reached, gap = np.cumsum(weight) - 0.5 * weight, np.searchsorted(at, first, side="right")
+    reached[gap:] += 1 - weight.sum()
+    ends = np.interp(levels, reached, at)
+    below, above = np.split(weight**2, np.searchsorted(at, ends, side="right"))[::2]
+    error = np.sqrt(np.array([below.sum(), w @ w - above.sum()]) * (1 - 2 * levels) + levels**2 * (w @ w))
+    if len(some) < len(x) and not (reached[gap - 1] > levels[0] + error[0] and reached[gap] < levels[1] - error[1]):
+        return _ends(x, w, levels, np.inf, np.inf)
+    low, high = np.interp([levels - error, levels + error], reached, at)
+    return *ends, *(0.5 * (high - low))
 
 
 def weighted_quantiles(levels: "np.ndarray | Sequence[float]", values: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -160,7 +160,8 @@ class Draws:
         judged = self.found.judged(self.kept)
         if self.missed > self.weighting.missed:
             judged = judged.rejecting(f"weights along the axes reach {self.missed:.3g} times their mean")
-        return judged.with_outside(self.outside).with_ends(self.end_error, LIMITS.end_error)
+        judged = judged.with_outside(self.outside)
+        return judged.with_ends(self.end_error, LIMITS.end_error) if judged.accepted else judged
 
     @property
     def good(self) -> bool:

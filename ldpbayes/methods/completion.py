@@ -9,7 +9,7 @@ import numpy as np
 
 from ldpbayes.collections.data import MOMENTS_ONLY
 from ldpbayes.collections.derived import evaluate_draws
-from ldpbayes.collections.noncompliance import collapse, words_of
+from ldpbayes.collections.noncompliance import collapse
 from ldpbayes.inference.diagnostics import TARGETS, Diagnostics
 from ldpbayes.inference.importance import moments as weighted_moments
 from ldpbayes.methods import frequency
@@ -89,8 +89,7 @@ class Completion:
             facts = {name: value for name, value in facts.items() if not name.startswith("log_evidence")}
         elif problem.alpha is not None and "log_evidence" in exact:
             facts["log_evidence_error"] = max(facts.get("log_evidence_error", 0.0), evidence_error(problem.alpha))
-        if collection.device_law is not None:
-            facts |= words_of(collection).of_each()
+        facts |= collection.explained()
         draws, frequencies, share = outcome.distribution, None, 1.0
         stats, hyper = dict(outcome.stats), dict(outcome.hyperparameters)
         if stated := problem.stated:
@@ -125,7 +124,7 @@ class Completion:
         """Return the Posterior of all cells under a prior over them."""
         cells, stated = problem.cells, problem.stated
         facts = {name: value for name, value in outcome.facts.items() if not (stated and name.startswith("log_evidence"))}
-        facts |= (words_of(cells).of_each() if cells.laws else {}) | dict(stated)
+        facts |= cells.explained() | dict(stated)
         others = {name: (dims, values, {"of": "prior"}) for name, (dims, values) in outcome.variables.items()}
         draws, coords, mean, how = of_draws(cells, outcome.distribution, others, rng, outcome.frequencies)
         used = {dim for dims, *_ in others.values() for dim in dims}

@@ -10,6 +10,7 @@ import numpy as np
 from ldpbayes import plots, rooms
 from ldpbayes.answers.base import keys_of
 from ldpbayes.answers.deciding import who_decides
+from ldpbayes.collections.wrappers import WRAPPERS
 from ldpbayes.estimators.confidence import intervals_at
 from ldpbayes.inference.ends import level_of_largest
 from ldpbayes.pages.page import DRAWN, TOP, Column, Kind, Note, Page, Table, figure_of, stated
@@ -261,8 +262,8 @@ def notes_of(tree):
         attrs,
         (Kind.DIAGNOSTIC if attrs["converged"] else Kind.WARNING, "outcome"),
         (Kind.WARNING, "left_out", "identifiability", "caveat"),
-        (Kind.DATA, "dropped", "device", "pseudo", "clusters", "spent", "noncompliance", "deniers", "uncertain_device"),
-        (Kind.VERDICT, "compliance", "honesty"),
+        (Kind.DATA, "dropped", "device", "pseudo", "clusters", "spent", *(wrapper.name for wrapper in WRAPPERS.values())),
+        (Kind.VERDICT, *(wrapper.test for wrapper in WRAPPERS.values() if wrapper.tested)),
         (Kind.WORTH, "worth"),
         (Kind.WARNING, "decides"),
         (Kind.METHOD, "decides_note", "prior_of_shares"),

@@ -491,6 +491,11 @@ class AbstractProtocol(abc.ABC):
         """The category that each of the last ones belongs to, None of people who ignore the device; empty elsewhere."""
         return ()
 
+    @property
+    def wrapper(self) -> str:
+        """The kind of wrapper whose categories the last ones are, as ``collections.wrappers`` names it; empty elsewhere."""
+        return ""
+
     def device_law(self) -> Any:
         """Return the law of the channel's probabilities where they are not known exactly, a DeviceLaw; else None."""
         return None

@@ -192,6 +192,10 @@ class Noncompliance(AbstractProtocol):
         return self.of or (None,) * len(self.laws)
 
     @property
+    def wrapper(self):
+        return "denying" if self.of else "ignoring"
+
+    @property
     def epsilon(self):
         return math.inf
 

@@ -31,6 +31,7 @@ class Outcomes(AbstractProtocol):
     kernel: np.ndarray | None = None
     name: ClassVar[str] = "outcomes"
     registered: ClassVar[bool] = False
+    wrapper = "uncertain device"
 
     def __post_init__(self):
         """Do nothing: the fields come from a collection that was checked."""

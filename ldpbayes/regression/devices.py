@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ldpbayes.errors import InfeasibleError, listed
 from ldpbayes.priors.device import LogitBetaLaw, said
 from ldpbayes.priors.regression import Regression
 from ldpbayes.protocols.uncertain import DeviceLaw
@@ -88,6 +89,18 @@ class Tried(Beside):
 
     def stated(self, table: np.ndarray) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
         return {"likelihood_rows": (("code", "outcome"), table)}
+
+
+def refuse(asked: Mapping[str, Any]) -> None:
+    """Refuse what goes with a known device alone.
+
+    Parameters
+    ----------
+    asked : mapping of str to object
+        What it is called, and whether it was asked for.
+    """
+    if named := [name for name, value in asked.items() if value]:
+        raise InfeasibleError(f"The probabilities of the device must be known for {listed(named)}: state them by known().")
 
 
 def sticks_of(concentrations: Sequence[float]) -> np.ndarray:

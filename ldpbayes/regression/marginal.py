@@ -20,7 +20,7 @@ from ldpbayes.inference.structure import curvature
 from ldpbayes.priors.base import softmax
 from ldpbayes.priors.regression import Regression
 from ldpbayes.regression.constants import LEAST, NUMBERS_TOGETHER
-from ldpbayes.regression.maximum import SAME, maximize
+from ldpbayes.regression.maximum import MAXIMA, maximize
 from ldpbayes.regression.target import RegressionTarget
 
 
@@ -159,7 +159,7 @@ class Marginal:
             along = np.einsum("gij,gi->gj", vectors, gradient) / np.maximum(np.abs(values), 1e-10)
             step = np.einsum("gij,gj->gi", vectors, along)
             step *= np.minimum(1.0, STEPS.longest / np.maximum(np.abs(step).max(axis=1, keepdims=True), 1e-300))
-            if np.abs((gradient * step).sum(axis=1)).max() < STEPS.settled * SAME:
+            if np.abs((gradient * step).sum(axis=1)).max() < STEPS.settled * MAXIMA.same:
                 break
             length = np.ones((len(w), 1))
             while True:
@@ -264,7 +264,7 @@ class MixedMaximum:
 def maximize_marginal(target: RegressionTarget, group: np.ndarray | None) -> MixedMaximum:
     """Return the maximum of the likelihood with effects integrated over their law.
 
-    The number of nodes is doubled until the log-likelihood moves by less than ``maximum.SAME``.
+    The number of nodes is doubled until the log-likelihood moves by less than ``maximum.MAXIMA``.
 
     Parameters
     ----------
@@ -290,7 +290,7 @@ def maximize_marginal(target: RegressionTarget, group: np.ndarray | None) -> Mix
         value, finer = marginal.value(theta), marginal.finer
         if finer is None:
             return MixedMaximum(marginal, theta, size, value, None)
-        if (apart := abs(finer.value(theta) - value)) < SAME:
+        if (apart := abs(finer.value(theta) - value)) < MAXIMA.same:
             return MixedMaximum(marginal, theta, size, value, apart)
         marginal = finer
 
@@ -306,12 +306,12 @@ def _climbed(marginal: Marginal, theta: np.ndarray, size: np.ndarray) -> tuple[n
         lambda u: -marginal.value(start + root @ u),
         np.zeros(theta.size),
         jac=lambda u: -root.T @ marginal.gradient(start + root @ u),
-        options={"gtol": np.sqrt(SAME)},
+        options={"gtol": np.sqrt(MAXIMA.same)},
     )
     theta = start + root @ moved.x
     for k in range(first, theta.size):
         without = np.where(np.arange(theta.size) == k, 0.0, theta)
-        if marginal.value(without) > marginal.value(theta) - SAME:
+        if marginal.value(without) > marginal.value(theta) - MAXIMA.same:
             theta = without
     free = np.flatnonzero((np.arange(theta.size) < first) | (theta != 0))
 
@@ -329,7 +329,7 @@ def _climbed(marginal: Marginal, theta: np.ndarray, size: np.ndarray) -> tuple[n
         gain, before = 0.5 * float(gradient @ inside @ gradient), value
         theta[free] += inside @ gradient
         value = marginal.value(theta)
-        if gain < SAME:
+        if gain < MAXIMA.same:
             covariance[np.ix_(free, free)] = inside
             return theta, covariance
         if not value > before:

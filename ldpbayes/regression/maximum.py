@@ -1,5 +1,6 @@
 """Maximum likelihood of a regression: Newton's method, standard errors, and why there may be no maximum."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,19 +13,40 @@ from ldpbayes.inference.ends import normal_reach
 from ldpbayes.inference.newton import find_mode
 from ldpbayes.regression.target import RegressionTarget
 
-#: Columns whose part outside the span of the others is smaller than this share of them are linear combinations.
-DEPENDENT = 1e-8
-#: Beyond this log odds a share is 6e-6 or less …
-EXTREME = 12.0
-#: … and where a standardized log odds has a standard error above this as well, the likelihood has no maximum.
-UNBOUNDED = 100.0
-#: Targets with at most this many likelihood entries are climbed from a second starting point.
-SECOND_START = 10**6
-#: Where a standardized log odds has a standard error above the first of these, and the likelihood has no more entries than
-#: the second, maximum likelihood climbs from further points, at these distances.
-SHARP, MOST_CLIMBED, CLIMBS = 0.3, 10**5, (0.5, 0.5, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0)
-#: Maxima whose log-likelihoods differ by less are the same.
-SAME = 1e-4
+
+@dataclass(frozen=True)
+class Maxima:
+    """When a likelihood has no maximum, and where else one is looked for.
+
+    Attributes
+    ----------
+    extreme : float
+        Log odds. Derived: beyond 12 a share is 6e-6 or less, fewer than one person of most surveys.
+    unbounded : float
+        Standard error of a standardized log odds: above it, and beyond ``extreme``, there is no maximum. Chosen once.
+    sharp : float
+        Standard error of a standardized log odds below which a maximum counts as the only one. Chosen once.
+    climbs : tuple of float
+        Distances of further starting points, where it is larger. Chosen once.
+    most : int
+        Entries of the likelihood up to which there are these; up to ten times as many there is a second start. Chosen once.
+    same : float
+        Maxima whose log-likelihoods differ by fewer nats are the same: the estimates then differ by less than .015 standard
+        errors. Derived.
+    near : float
+        A second maximum is mentioned where it is lower by fewer nats. Derived: e² = 7 times less likely.
+    """
+
+    extreme: float = 12.0
+    unbounded: float = 100.0
+    sharp: float = 0.3
+    climbs: tuple[float, ...] = (0.5, 0.5, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0)
+    most: int = 10**5
+    same: float = 1e-4
+    near: float = 2.0
+
+
+MAXIMA = Maxima()
 
 
 class Maximum(Answer):
@@ -67,6 +89,10 @@ class Maximum(Answer):
     """
 
     __slots__ = ()
+
+    @property
+    def link(self) -> str:  # type: ignore[override]
+        return str(self.attrs.get("link", "logit"))
 
     @property
     def weighted(self) -> bool:  # type: ignore[override]
@@ -122,7 +148,7 @@ def dependent(columns: np.ndarray, sizes: np.ndarray, terms: tuple[str, ...]) ->
         rest = column - basis @ (basis.T @ column)
         rest -= basis @ (basis.T @ rest)
         norm = np.linalg.norm(rest)
-        if norm <= DEPENDENT * max(np.linalg.norm(column), 1e-300) or not norm:
+        if norm <= np.finfo(float).eps ** 0.5 * max(np.linalg.norm(column), 1e-300) or not norm:
             names.append(name)
         else:
             basis = np.column_stack([basis, rest / norm])
@@ -143,7 +169,7 @@ def climb(target: RegressionTarget, watch=None) -> tuple[np.ndarray, np.ndarray,
     """Return (mode, eigenvalues, eigenvectors of minus the Hessian), from the better of two starting points."""
     start = starting_point(target)
     mode = find_mode(target, start, watch)
-    if start.any() and target.reports.cell.size * target.reports.n_categories <= SECOND_START:
+    if start.any() and target.reports.cell.size * target.reports.n_categories <= 10 * MAXIMA.most:
         from_zero = find_mode(target, np.zeros_like(start))
         if target.value_and_gradient(from_zero[0])[0] > target.value_and_gradient(mode[0])[0] + 1e-6:
             mode = from_zero
@@ -163,19 +189,19 @@ def highest(target: RegressionTarget) -> tuple[np.ndarray, float]:
     """
     z, eigenvalues, _ = climb(target)
     size = target.reports.cell.size * target.reports.n_categories
-    if _unit(target) / np.sqrt(eigenvalues.min()) < SHARP or size > MOST_CLIMBED:
+    if _unit(target) / np.sqrt(eigenvalues.min()) < MAXIMA.sharp or size > MAXIMA.most:
         return z, np.inf
     rng, points = np.random.default_rng(0), [z]
-    for distance in CLIMBS:
+    for distance in MAXIMA.climbs:
         points.append(find_mode(target, distance * rng.standard_normal(z.size))[0])
     values = [target.value_and_gradient(point)[0] for point in points]
     best = int(np.argmax(values))
-    if values[best] < values[0] + SAME:
+    if values[best] < values[0] + MAXIMA.same:
         best = 0
     below = np.inf
     for point, value in zip(points, values, strict=True):
         logits = target.prior.logits_of(point)[target.reports.sizes > 0]
-        if SAME < values[best] - value < below and np.ptp(logits, axis=1).max() < EXTREME:
+        if MAXIMA.same < values[best] - value < below and np.ptp(logits, axis=1).max() < MAXIMA.extreme:
             below = values[best] - value
     return points[best], float(below)
 
@@ -226,8 +252,8 @@ def _refuse_infinite(target, z):
     # The unknowns are log odds in units of scale/√2 for one sd of a column.
     unit = _unit(target)
     logits = prior.logits_of(z)[target.reports.sizes > 0]
-    beyond = np.ptp(logits, axis=1).max() > EXTREME
-    if eigenvalues[0] > 0 and (unit / np.sqrt(eigenvalues[0]) < UNBOUNDED or not beyond):
+    beyond = np.ptp(logits, axis=1).max() > MAXIMA.extreme
+    if eigenvalues[0] > 0 and (unit / np.sqrt(eigenvalues[0]) < MAXIMA.unbounded or not beyond):
         return
     if not beyond and eigenvalues[0] <= 0:
         raise InfeasibleError(

@@ -95,7 +95,7 @@ def of_maximum(result: Maximum, *, ci_prob: float | None = None) -> Page:
 
 
 def _headline_of_maximum(result, summary, ci_prob):
-    """Return the first coefficient but the intercept's, with reports, design and formula."""
+    """Return the first coefficient but the intercept, with reports, design and formula."""
     reports = number_of(result.n_reports, "report")
     design = facts_of(result).get("mechanisms", "")
     source = design if design.startswith(reports) else f"{reports} ({design})" if design else reports
@@ -105,7 +105,7 @@ def _headline_of_maximum(result, summary, ci_prob):
     middle, low, high = (format(float(summary[name].sel(at)), spec) for name in ("mean", "lower", "upper"))
     return (
         f"From {source}, by maximum likelihood of {result.formula}: the {scale_of(result.link)} of {at['category']} against "
-        f"{result.reference} for {at['term']}: {middle} ({interval_of(ci_prob)} {low} to {high})."
+        f"{result.reference} moves by {middle} with {at['term']} ({interval_of(ci_prob)} {low} to {high})."
     )
 
 

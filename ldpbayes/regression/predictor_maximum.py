@@ -8,7 +8,7 @@ from ldpbayes import checks
 from ldpbayes.errors import ConvergenceError, InfeasibleError, listed
 from ldpbayes.inference.ends import normal_reach
 from ldpbayes.regression import predictor_target
-from ldpbayes.regression.maximum import EXTREME, UNBOUNDED, Maximum, dependent, on_columns
+from ldpbayes.regression.maximum import MAXIMA, Maximum, dependent, on_columns
 from ldpbayes.regression.predictor_target import OutcomeTarget
 
 
@@ -124,10 +124,10 @@ def _refuse_infinite(target: OutcomeTarget, z: np.ndarray, information: np.ndarr
     prior, records = target.prior, target.prior.outcome
     eigenvalues, vectors = np.linalg.eigh(0.5 * (information + information.T))
     kinds, eta = prior.logits_of(z)[target.reports.sizes > 0], target.linear_predictor(z)
-    beyond = np.ptp(kinds, axis=1).max() > EXTREME or np.abs(eta).max() > EXTREME
+    beyond = np.ptp(kinds, axis=1).max() > MAXIMA.extreme or np.abs(eta).max() > MAXIMA.extreme
     # Unknowns are of the order of one where log odds, or sds of the outcome, are.
     scale = float(np.median(np.append(prior.scales, records.scales)))
-    if eigenvalues[0] > 0 and (scale / np.sqrt(eigenvalues[0]) < UNBOUNDED or not beyond):
+    if eigenvalues[0] > 0 and (scale / np.sqrt(eigenvalues[0]) < MAXIMA.unbounded or not beyond):
         return
     along = np.abs(vectors[:, 0])
     parts = {

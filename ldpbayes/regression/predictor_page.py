@@ -64,7 +64,7 @@ def of_maximum(result: OutcomeMaximum, *, ci_prob: float | None = None) -> Page:
             effects["outcome_term"].values, *values, effects["outcome_sd"].values, strict=True
         )
     )
-    facts = {name: result[name].values for name in ("outcome_coefficients", "outcome_standard_errors")}
+    facts: dict[str, Any] = {name: result[name].values for name in ("outcome_coefficients", "outcome_standard_errors")}
     facts |= {name: getattr(result, name) for name in ("private_formula", "family", "outcome_sd")}
     facts |= {"outcome_terms": [str(name) for name in summary["outcome_term"].values]}
     figure = _figure(summary, y, result.family, "outcome_")

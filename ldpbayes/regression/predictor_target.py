@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtrc, logsumexp
 
+from ldpbayes.fitness.constants import MIN_P_VALUE
 from ldpbayes.inference.constants import DIFFERENCE
 from ldpbayes.inference.newton import find_mode
 from ldpbayes.inference.verdict import LIMITS
@@ -373,7 +374,7 @@ def facts(target: OutcomeTarget, sample: Any) -> dict[str, Any]:
     """
     asked, z = target.prior.outcome.asked, sample.unknowns.reshape(-1, target.prior.n_unknowns).mean(axis=0)
     share, fits = form_share(target, z), agreement(target, z)
-    said = {"predictor": asked.answer, "private_formula": asked.private.text, "family": asked.family.name}
+    said: dict[str, Any] = {"predictor": asked.answer, "private_formula": asked.private.text, "family": asked.family.name}
     said |= {"form_share": share, "agreement": fits, "contradiction": contradiction(asked, fits)}
     text = (
         f"Without any report the {asked.family.name} form of {asked.formula.answer} would give {100 * share:.0f} % of the "
@@ -384,8 +385,6 @@ def facts(target: OutcomeTarget, sample: Any) -> dict[str, Any]:
 
 def contradiction(asked: Any, p_value: float) -> str:
     """Return the sentence about mean outcomes by report that are not those of the model, or an empty string."""
-    from ldpbayes.fitness.crosschecking import MIN_P_VALUE
-
     if not p_value < MIN_P_VALUE:
         return ""
     return (

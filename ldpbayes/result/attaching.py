@@ -6,7 +6,6 @@ import xarray as xr
 from ldpbayes import checks
 from ldpbayes.collections import Cells, Collection, as_data
 from ldpbayes.collections.devices import with_outcomes
-from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.inference.diagnostics import Diagnostics, summarize
 from ldpbayes.methods.completion import of_draws
@@ -90,7 +89,7 @@ def attach(
         draws=drawn,
         coords=coords | labels,
         stats=stats,
-        attrs={"random_seed": random_seed, "reason": reason, "frequency_draws": how} | _doubts(data),
+        attrs={"random_seed": random_seed, "reason": reason, "frequency_draws": how} | data.explained(),
         summary=summarize(drawn, diagnostics, ci_prob, exact=exact, stats=stats),
     )
     _copy_groups(trace, tree, var_name)
@@ -107,14 +106,6 @@ def _others(trace, data, var_name):
     arrays = [_array(one, coords) for name, one in values.items() if _is_array(name, one, var_name)]
     labels = {name: labels for one in arrays for name, labels in one.coords.items() if name in one.dims}
     return found | {one.name: (one.dims[2:], one.values, {"of": "model"} | one.attrs) for one in arrays}, labels
-
-
-def _doubts(data):
-    """Return what a result says of those who deny or ignore the device, as an attr; nothing where nobody does."""
-    if not data.laws:
-        return {}
-    words = words_of(data)
-    return words.of_each() if data.by else {words.name: words.explanation}
 
 
 def _draws(trace, data, var_name):

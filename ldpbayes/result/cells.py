@@ -13,7 +13,6 @@ import xarray as xr
 from ldpbayes.collections import Cells
 from ldpbayes.collections.cells import FACTS
 from ldpbayes.collections.data import LEFT_OUT
-from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.inference.diagnostics import Diagnostics, entries_of, summarize
 from ldpbayes.inference.diagnostics import of_cells as of_cells_together
@@ -70,8 +69,7 @@ def of_cells(
     }
     if draws and "frequency" not in draws:
         shared["frequency_draws"] = LEFT_OUT  # draws that some cell lacks are those of none
-    if cells.laws:
-        shared |= words_of(cells).of_each()
+    shared |= cells.explained()
     method = next(iter(methods)) if len(methods) == 1 else "several"
     return Fit(cells, prior, method, settings, draws, exact=exact, cells=facts, facts=shared | attrs, **more)
 

@@ -6,7 +6,6 @@ import numpy as np
 import xarray as xr
 
 from ldpbayes.collections import Collection
-from ldpbayes.collections.noncompliance import denials
 
 
 def extended_draws(result: xr.DataTree, collection: Collection, cell: int | None = None) -> np.ndarray:
@@ -35,18 +34,6 @@ def extended(draws: Mapping[str, np.ndarray], collection: Collection) -> np.ndar
     collection : Collection
     """
     values = draws["distribution"]
-    flat = values.reshape(-1, values.shape[-1])
-    if values.shape[-1] == collection.n_categories:
-        return flat
-    law, laws = collection.device_law, collection.laws
-    if law is not None:
-        return law.outcomes(flat, law.theta_of(lambda name: np.ravel(draws[name])))
-    if collection.denied:
-        places = list(collection.owners)
-        delta = np.stack([draws[name].ravel() for name, *_ in denials(collection)], axis=1)
-        out = np.concatenate([flat, delta * flat[:, places]], axis=1)
-        out[:, places] *= 1 - delta
-        return out
-    names = ["noncompliance"] if len(laws) == 1 else [f"noncompliance, {law.replace('/', '∕')}" for law in laws]
-    ignoring = np.stack([draws[name].ravel() for name in names], axis=1)
-    return np.concatenate([(1 - ignoring.sum(axis=1, keepdims=True)) * flat, ignoring], axis=1)
+    if collection.wrapper is None or values.shape[-1] == collection.n_categories:
+        return values.reshape(-1, values.shape[-1])
+    return collection.wrapper.extended(draws, collection)

@@ -6,5 +6,3 @@ MAX_ENTRIES = 2**22
 MAX_POINTS = 10**5
 #: Distinct reports times categories beyond which probabilities are not written out: 16 MB.
 WRITTEN_ENTRIES = 2_000_000
-#: Share of a log-likelihood that its sums may be off by.
-ROUNDING = 1e-12

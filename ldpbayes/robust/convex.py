@@ -34,6 +34,18 @@ class Convex:
         with np.errstate(divide="ignore"):
             return float(self.counts @ np.log(self.table @ p))
 
+    @property
+    def rounding(self) -> float:
+        """By how many nats two log-likelihoods and two gaps may be off in double precision.
+
+        A sum of k products is off by at most k u of that of their absolute values, with u = ε/2: n a u for the logarithms of
+        Q p, (m + 1) u of Σ n_y |log (Q p)_y| for their sum, and n (a + m + 1) u for a gap.
+        """
+        (m, a), n = self.table.shape, float(self.counts.sum())
+        with np.errstate(divide="ignore", invalid="ignore"):
+            size = float(self.counts @ np.abs(np.log(self.table @ self.distribution)))
+        return float(np.finfo(float).eps) * ((a + m + 1) * 2 * n + (m + 1) * size)
+
     def excess(self, p: np.ndarray) -> float:
         """Return by how many nats the log-likelihood of another P exceeds this one."""
         return self.log_likelihood(p) - self.log_likelihood(self.distribution)

@@ -6,11 +6,11 @@ import numpy as np
 import xarray as xr
 
 from ldpbayes import plots
+from ldpbayes.fitness.constants import MIN_P_VALUE
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
 from ldpbayes.pages.prose import as_sentences, sourced
 from ldpbayes.pages.tables import TableRows, filled
 from ldpbayes.plots.base import NAMES
-from ldpbayes.robust.crosschecking import MIN_P_VALUE
 
 _MCSE = "The same difference in Monte Carlo standard errors."
 

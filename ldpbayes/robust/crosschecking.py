@@ -12,12 +12,12 @@ from ldpbayes.errors import InfeasibleError, listed
 from ldpbayes.estimators.together import point_estimates
 from ldpbayes.fitness.base import Check
 from ldpbayes.fitness.checking import check
+from ldpbayes.fitness.constants import MIN_P_VALUE
 from ldpbayes.fitting import fit
 from ldpbayes.methods.base import seed
 from ldpbayes.presenting import recorded
 from ldpbayes.priors import DEFAULT, prior_for
 from ldpbayes.road.ruling import rule
-from ldpbayes.robust.constants import ROUNDING
 from ldpbayes.robust.convex import convex_maximum
 from ldpbayes.theory.enumeration import Enumeration
 
@@ -27,8 +27,6 @@ MAX_MCSE = 4.0
 MAX_SD = 3.0
 #: Name of the reference where the posterior is a sum over all tallies of the true values, without a Monte Carlo error.
 ENUMERATION = "enumeration"
-#: A posterior predictive p-value below this flags the channel.
-MIN_P_VALUE = 0.01
 
 
 class CrossCheck(Answer):
@@ -36,11 +34,13 @@ class CrossCheck(Answer):
 
     Over ``category``, of cells after ``cell``: ``mean`` and ``sd``, E[P|Y] and its posterior sd by the reference;
     ``difference_sd`` and ``difference_mcse``, NUTS's mean minus the reference's in posterior sd and in Monte Carlo standard
-    errors; ``verdict``. ``away`` (estimator, …, category): point estimates minus the posterior mean, in posterior sd; the
-    estimator ``convex`` is cvxpy's maximum of the likelihood, from probabilities that the package's likelihoods had no part
-    in. ``convex_excess``: by how many nats the package's maximum is above it; ``convex_gap``: by how many it may be below
-    the true one, by its own certificate; ``convex_astray``, whether they differ by more than both certificates;
-    ``convex_verdict``, in words, or why there is none.
+    errors; ``verdict``. ``away`` (estimator, …, category): other means and point estimates minus the posterior mean, in
+    posterior sd. The estimator ``enumeration`` is the mean by the sum over all tallies of the true values, where it can be
+    taken and is not the reference; ``enumeration_apart``, whether it is further from the reference than MAX_MCSE errors of
+    NUTS. The estimator ``convex`` is cvxpy's maximum of the likelihood, from probabilities that the package's likelihoods
+    had no part in. ``convex_excess``: by how many nats the package's maximum is above it; ``convex_gap``: by how many it
+    may be below the true one, by its own certificate; ``convex_astray``, whether they differ by more than both
+    certificates; ``convex_verdict``, in words, or why there is none.
     ``predictive_p`` and ``predictive_statistic`` (…, channel): the posterior predictive checks, the first of the whole
     collection; no entry where the reports can be counted neither whole nor by support. ``reference`` and ``sampler``, the
     methods of the two posteriors (``enumeration`` is the sum over all tallies of the true values: of few reports, where the
@@ -115,19 +115,29 @@ def compared(collection, prior, random_seed, settings):
     sampled = fit(collection, method="nuts", **settings)
     first, second = (tree["summary"].sel(target="distribution") for tree in (reference, sampled))
     name, mean, sd, mcse = reference.attrs["method"], first["mean"].values, first["sd"].values, first["mcse"].values
-    if (mcse > 0).any() and (exact := _enumerated(collection, prior)) is not None:
+    exact = _enumerated(collection, prior)
+    summed, summed_apart = {}, 0
+    if exact is not None and (mcse > 0).any():
         name, mean, sd, mcse = ENUMERATION, exact.mean, np.sqrt(exact.variance), 0.0
+    elif exact is not None:  # two ways without draws: NUTS's error is the measure
+        summed = {ENUMERATION: (exact.mean - mean) / sd}
+        summed_apart = int((np.abs(exact.mean - mean) > MAX_MCSE * second["mcse"].values).any())
     difference = second["mean"].values - mean
     error = np.sqrt(second["mcse"].values ** 2 + mcse**2)
     in_mcse = np.divide(difference, error, out=np.zeros_like(error), where=error > 0)
     estimates = {e.name: e for e in point_estimates(collection)}
     convex, facts = _beside_cvxpy(collection, estimates.get("mle"))
-    away = {name: (e.distribution - mean) / sd for name, e in (convex | estimates).items()}
+    away = summed | {name: (e.distribution - mean) / sd for name, e in (convex | estimates).items()}
     checks_of = predictive_check(collection, reference, random_seed=random_seed)
     shares = {"mean": mean, "sd": sd, "difference_sd": difference / sd, "difference_mcse": in_mcse}
     by_package = {name: away[name] for name in estimates}
     shares["verdict"] = np.array([_verdict(x, in_mcse, by_package) for x in range(mean.size)], dtype=object)
-    facts |= {"reference": name, "sampler": sampled.attrs["method"], "outcome": sampled.attrs["outcome"]}
+    facts |= {
+        "enumeration_apart": summed_apart,
+        "reference": name,
+        "sampler": sampled.attrs["method"],
+        "outcome": sampled.attrs["outcome"],
+    }
     return xr.Dataset(
         {name: ("category", values) for name, values in shares.items()}
         | {"away": (("estimator", "category"), np.reshape([*away.values()], (-1, mean.size)))}
@@ -159,11 +169,12 @@ def concluded(found, fitness, random_seed):
     size = MIN_P_VALUE / found.sizes.get("cell", 1)
     unpredicted = (found["predictive_p"] < size).any("channel")
     doubtful = found["sampler_converged"] == 0
-    astray = found["convex_astray"] == 1
+    astray, summed_apart = found["convex_astray"] == 1, found["enumeration_apart"] == 1
     texts, most = [fitness.verdict] if fitness.flagged else [], float(np.abs(found["difference_sd"]).max())
     if "cell" in found.dims:
         for where, words in (
             (apart, f"The two posteriors differ by more than {MAX_MCSE:g} Monte Carlo standard errors in"),
+            (summed_apart, "The sum over all tallies is not the posterior in"),
             (doubtful, "The sampler did not converge in"),
             (unpredicted, "The posterior predictive check fails in"),
             (astray, "The maximum of the likelihood by cvxpy is not the package's in"),
@@ -181,11 +192,15 @@ def concluded(found, fitness, random_seed):
         ] + texts
         if apart:
             texts.append(f"NUTS and {reference} differ by more than {MAX_MCSE:g} Monte Carlo standard errors.")
+        if summed_apart:
+            texts.append(f"The sum over all tallies is not the posterior by {reference}.")
         if doubtful:
             texts.append(found["outcome"].item())
         if astray:
             texts.append(found["convex_verdict"].item())
-        good = f"Nothing to flag: {reference} and NUTS agree within {most:.3f} sd, and the channel fits the reports."
+        summed = " the sum over all tallies," if ENUMERATION in found["estimator"].values else ""
+        two = f"{reference},{summed} and NUTS" if summed else f"{reference} and NUTS"
+        good = f"Nothing to flag: {two} agree within {most:.3f} sd, and the channel fits the reports."
         if np.isfinite(found["convex_gap"]):
             good = f"{good} {found['convex_verdict'].item()}"
     sentence, flagged = " ".join(texts) or good, int(bool(texts))
@@ -205,7 +220,7 @@ def _beside_cvxpy(collection, mle):
     except InfeasibleError as err:
         return {}, missing | {"convex_verdict": f"cvxpy was not asked: {err}"}
     excess = convex.excess(mle.distribution)
-    astray = not abs(excess) <= convex.gap + mle.gap + ROUNDING * abs(convex.log_likelihood(convex.distribution))
+    astray = not abs(excess) <= convex.gap + mle.gap + convex.rounding
     agrees = "is not the package's" if astray else "is the package's"
     verdict = f"The maximum of the likelihood by cvxpy {agrees}: they differ by {abs(excess):.1g} nats."
     return {"convex": convex}, {

@@ -10,7 +10,6 @@ from ldpbayes.answer import Answer
 from ldpbayes.answers.base import conclusion
 from ldpbayes.collections import Collection
 from ldpbayes.collections.data import mechanisms
-from ldpbayes.collections.noncompliance import words_of
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.estimators.base import information_covariance
 from ldpbayes.estimators.mle import maximize
@@ -75,7 +74,7 @@ def sensitivity(
     >>> round(curve.turning, 3), curve.sentence
     (0.196, 'yes < 0.3 holds at γ = 0 (0.185) and turns at γ = 0.196; the reports allow every γ from 0 to 0.633.')
     """
-    need_noncompliers(collection)
+    words = need_noncompliers(collection)
     answers = collection.answers
     labels, sign, stated = conclusion(of, answers, "of")
     if isinstance(stated, str):
@@ -91,7 +90,7 @@ def sensitivity(
     rows, test = collection.rows, collection.noncompliance()
     if rows.n_rows * rows.n_categories > MAX_ENTRIES:
         raise InfeasibleError(f"A sensitivity curve needs likelihood rows of at most {MAX_ENTRIES} entries.")
-    low, high, words = test.low, test.high, words_of(collection)
+    low, high = test.low, test.high
     denied, size = [x for x in collection.owners if x is not None], len(answers)
     if test.identified:
         p = maximize(rows).p

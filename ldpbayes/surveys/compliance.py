@@ -3,7 +3,7 @@
 import math
 
 from ldpbayes.collections import Collection
-from ldpbayes.collections.noncompliance import compliers_only, words_of
+from ldpbayes.collections.noncompliance import compliers_only
 from ldpbayes.describing.posterior import EvidenceOf
 from ldpbayes.fitness.nested import compliance_test
 from ldpbayes.methods.problem import scaled
@@ -34,9 +34,9 @@ def findings(
         factor, with compliance_statistic, compliance_p, compliance_gamma and log_bayes_factor_noncompliance. Where
         respondents may deny the names are deniers and honesty.
     """
-    if not collection.laws or collection.device_law is not None:
+    if collection.wrapper is None or not collection.wrapper.tested:
         return {}
-    found, words = scaled(collection).noncompliance(), words_of(collection)
+    found, words = scaled(collection).noncompliance(), collection.wrapper
     name, test_name = words.name, words.test
     facts = {name: f"{words.explanation} {_said(found, words)}", f"{name}_sd": found.sd}
     if not found.identified:

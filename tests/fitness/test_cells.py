@@ -99,7 +99,13 @@ def test_a_cross_check_of_cells_joins_those_of_each():
         one = {"mean": p, "sd": p / 10, "difference_sd": 0 * p, "difference_mcse": np.full(2, mcse)}
         data = {name: ("category", values) for name, values in one.items()} | {"verdict": ("category", ["agrees"] * 2)}
         data |= {"predictive_p": ("channel", [p_value]), "reference": "exact", "sampler": "nuts", "sampler_converged": 1}
-        data |= {"convex_astray": 0, "convex_gap": 0.0, "convex_excess": 0.0, "convex_verdict": "the same"}
+        data |= {
+            "convex_astray": 0,
+            "convex_gap": 0.0,
+            "convex_excess": 0.0,
+            "convex_verdict": "the same",
+            "enumeration_apart": 0,
+        }
         return xr.Dataset(data, {"category": ["no", "yes"], "channel": ["the collection"]})
 
     def together(*parts):

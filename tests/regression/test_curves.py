@@ -144,3 +144,18 @@ def test_factor_is_taken_as_c(survey):
     one, other = (lb.regress(survey, f"y ~ {name}(edu)", DEVICE, report="sent", method="mle") for name in ("factor", "C"))
     np.testing.assert_array_equal(one.coefficients, other.coefficients)
     assert one.terms[1] == "factor(edu)[2]"
+
+
+@pytest.mark.calibrate
+@pytest.mark.filterwarnings("ignore:.*prior")
+@pytest.mark.parametrize("formula", ["y ~ sex*mo(edu) + s(age)", "y ~ sex + sex:rw(edu)"])
+def test_weighted_draws_agree_with_chains(survey, formula):
+    few = survey.iloc[:1200]
+    settings = {"report": "sent", "random_seed": 1}
+    fits = [lb.regress(few, formula, DEVICE, method=method, **settings)["posterior"] for method in ("weighted", "nuts")]
+    for name in fits[0].data_vars:
+        one, two = (fit[name].values.reshape(4000, -1) for fit in fits)
+        moved = two.std(axis=0) > 1e-9
+        sd = two.std(axis=0)[moved]
+        assert np.abs((one.mean(axis=0) - two.mean(axis=0))[moved] / sd).max() < 0.15
+        assert np.abs(one.std(axis=0)[moved] / sd - 1).max() < 0.1

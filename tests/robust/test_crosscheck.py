@@ -13,11 +13,33 @@ from ldpbayes.errors import ArgumentError
 from ldpbayes.estimators.mle import MLE
 from ldpbayes.fitting import fit
 from ldpbayes.pages import show
-from ldpbayes.protocols import UnaryEncoding, designs
+from ldpbayes.protocols import (
+    GRR,
+    Channel,
+    CohortRR,
+    HadamardResponse,
+    LocalHashing,
+    Rappor,
+    SubsetSelection,
+    UnaryEncoding,
+    designs,
+)
 from ldpbayes.robust import crosschecking
 from ldpbayes.robust.crosschecking import crosscheck, predictive_check
 
 pytestmark = pytest.mark.together("models")
+LABELS = list("abcd")
+#: A protocol for each model of models/.
+PROTOCOLS = {
+    "channel": Channel(np.full((4, 4), 0.1) + 0.6 * np.eye(4)),
+    "cohort_rr": CohortRR(4, 1.5, cohorts=8, buckets=3),
+    "grr": GRR(4, 1.0),
+    "hadamard": HadamardResponse(4, 1.5),
+    "local_hashing": LocalHashing(4, 1.5),
+    "rappor": Rappor(4, 0.25, 0.75, 0.3, 8, 2, 2, candidates=LABELS),
+    "subset": SubsetSelection(4, 1.0),
+    "unary": UnaryEncoding.optimized(4, 1.5),
+}
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +59,48 @@ def test_sound_surveys_are_not_flagged(root, name, prior):
     assert not report.flagged, report.sentence
     assert (report["reference"].item(), report["sampler"].item()) == ("exact", "nuts")
     assert np.abs(report["difference_mcse"]).max() <= 4
-    assert set(report["estimator"].values) == {"mle", "oracle", "convex"}
+    summed = {"enumeration"} if name == "nigeria" else set()  # of ten categories there are 5e12 tallies
+    assert set(report["estimator"].values) == {"mle", "oracle", "convex"} | summed
     assert abs(report["convex_excess"]) < 1e-6 and not report["convex_astray"] and "cvxpy" in report.sentence
     assert "Nothing to flag" in report.sentence and "agrees" in str(show(report))
+
+
+@pytest.mark.parametrize("way", ["pair_slice", pytest.param("nuts", marks=pytest.mark.calibrate)])
+@pytest.mark.parametrize("name", list(PROTOCOLS))
+def test_every_protocol_in_cells(name, way, monkeypatch):
+    """Each cell by two methods, by the sum over all tallies where these are few, and beside cvxpy."""
+    monkeypatch.setattr(crosschecking, "fit", functools.partial(quick, fit, way))
+    protocol, rng = PROTOCOLS[name], np.random.default_rng(4)
+    sizes = {"few": 12, "many": 400}
+    cells = Cells(
+        {
+            key: Collection(LABELS, Tally(protocol, protocol.privatize(rng.choice(4, n, p=[0.5, 0.3, 0.1, 0.1]), rng)))
+            for key, n in sizes.items()
+        },
+        by="size",
+    )
+    found = crosscheck(cells, "jeffreys", random_seed=1)
+    assert not found.flagged, found.sentence
+    assert np.abs(found["difference_mcse"]).max() <= 4 and not found["convex_astray"].any()
+    assert (np.abs(found["convex_excess"]) < 1e-5).all() and (found["convex_gap"] < 1e-3).all()
+    few = found.sel(cell="few")
+    if few["reference"] != "enumeration":
+        assert np.abs(few["away"].sel(estimator="enumeration")).max() < 1e-6
+    assert len(found.table()) == 2 and protocol.design.replace("_", " ") in found.headline
+
+
+def test_the_sum_over_all_tallies_is_a_row_and_is_flagged_where_it_differs(monkeypatch):
+    monkeypatch.setattr(crosschecking, "fit", functools.partial(quick, fit, "pair_slice"))
+    collection = Collection(LABELS, Tally(GRR(4, 1.0), [0, 1, 2, 3], [20, 12, 8, 6]))
+    right = crosscheck(collection, "flat", random_seed=1)
+    assert right["reference"] == "exact" and "sum over all tallies" in right.headline
+    exact = (enumerated(collection, "flat")["distribution_mean"] - right["mean"]) / right["sd"]
+    np.testing.assert_allclose(right["away"].sel(estimator="enumeration"), exact, atol=1e-9)
+    assert "enumeration_difference_sd" in right.table().columns
+    moved = crosschecking._enumerated
+    monkeypatch.setattr(crosschecking, "_enumerated", lambda cell, prior: moved(cell, crosschecking.prior_for(3.0, cell)))
+    wrong = crosscheck(collection, "flat", random_seed=1)
+    assert wrong.flagged and "sum over all tallies" in wrong.sentence
 
 
 def test_a_likelihood_that_is_wrong_is_seen_beside_cvxpy():
@@ -133,7 +194,7 @@ def test_check_command(root, capsys, monkeypatch):
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")  # of so few draws
 def test_the_seed_is_recorded_and_finds_the_same_again(monkeypatch):
     """With no seed, or that of a Generator, nobody could make a cross-check again."""
-    monkeypatch.setattr(crosschecking, "fit", functools.partial(quick, fit))
+    monkeypatch.setattr(crosschecking, "fit", functools.partial(quick, fit, "pair_slice"))
     collection = Collection(["no", "yes"], Tally(designs.warner(0.8), [0, 1], [30, 20]))
     for given in (None, np.random.default_rng(3), 7):
         first = crosscheck(collection, draws=100, chains=2, random_seed=given)
@@ -142,14 +203,14 @@ def test_the_seed_is_recorded_and_finds_the_same_again(monkeypatch):
     assert "Seed 7." in str(first.page()) and json.loads(first.page().render("json"))["random_seed"] == 7
 
 
-def quick(fit, collection, *, method="auto", **settings):
-    """Return a fit that needs no sampler of chains."""
-    return fit(collection, method="pair_slice" if method == "nuts" else method, **settings)
+def quick(fit, way, collection, *, method="auto", **settings):
+    """Return a fit by another method in place of NUTS, whose models take time to compile."""
+    return fit(collection, method=way if method == "nuts" else method, **settings)
 
 
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")  # of so few draws
 def test_of_few_reports_the_reference_is_the_sum_over_all_tallies(monkeypatch):
-    monkeypatch.setattr(crosschecking, "fit", functools.partial(quick, fit))
+    monkeypatch.setattr(crosschecking, "fit", functools.partial(quick, fit, "pair_slice"))
     protocol = UnaryEncoding.optimized(10, 1.0)
     reports = protocol.privatize(np.arange(10), np.random.default_rng(1))
     collection = Collection(list("abcdefghij"), Tally(protocol, reports))

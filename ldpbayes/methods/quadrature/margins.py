@@ -53,18 +53,25 @@ class StickMargin:
 
     def below(self, t):
         """Return P(T ≤ t), from the other end where t is past the middle: the upper end may be singular."""
-        if t > 0.5:
-            return 1 - self.above(t)
-        x, w = jacobi(max(64, self.values.size), self.low, 1.0)
-        return t**self.low * float(w @ ((1 - t * x) ** (self.high - 1) * self.density(t * x)))
+        t = np.asarray(t)
+        return np.where(t > 0.5, 1 - self._tail(1 - t, True), self._tail(t, False))[()]
 
     def above(self, t):
         """Return P(T > t), from the other end where t is before the middle."""
-        if t <= 0.5:
-            return 1 - self.below(t)
-        x, w = jacobi(max(64, self.values.size), self.high, 1.0)
-        gap = 1 - t
-        return gap**self.high * float(w @ ((1 - gap * x) ** (self.low - 1) * self.density(1 - gap * x)))
+        t = np.asarray(t)
+        return np.where(t > 0.5, self._tail(1 - t, True), 1 - self._tail(t, False))[()]
+
+    def _tail(self, reach, from_above):
+        """Return the probability within a distance of one end, of at most a half; nothing beyond."""
+        near, far = (self.high, self.low) if from_above else (self.low, self.high)
+        x, w = jacobi(max(64, self.values.size), near, 1.0)
+        out, some = np.zeros(reach.shape), reach <= 0.5
+        if some.any():
+            inside = reach[some]
+            points = inside[..., None] * x
+            density = self.density(1 - points if from_above else points)
+            out[some] = inside**near * (((1 - points) ** (far - 1) * density) @ w)
+        return out
 
     def quantile(self, level):
         """Return the quantile of P_x, integrating from the nearer end."""
@@ -76,8 +83,7 @@ class StickMargin:
 
     def cdf(self, value):
         """Return the probability that P_x is at most a value."""
-        t = min(max((value - self.start) / self.width, 0.0), 1.0)
-        return float(self.below(t))
+        return self.below(np.clip((value - self.start) / self.width, 0.0, 1.0))
 
     def share_cdf(self, value, alpha, rest):
         """Return P(P_x u ≤ value) with u ~ Beta(alpha, rest) independent: a category that shares its group."""

@@ -1,0 +1,44 @@
+"""Coverage under devices whose probabilities are not known exactly: surveys drawn from the prior of P and of the device."""
+
+import numpy as np
+import pytest
+
+import ldpbayes as lb
+from ldpbayes.protocols import Channel, Uncertain, warner
+
+DEVICES = {
+    "validated test": (Channel(counts=[[95, 12], [5, 88]]), 200),
+    "validated test, few trials": (Channel(counts=[[18, 3], [1, 9]]), 150),
+    "spinner": (warner(Uncertain.counted([70, 30])), 100),
+    "three categories": (Channel(counts=[[40, 3, 1], [5, 30, 4], [1, 2, 25]]), 50),
+}
+
+
+def covered(device, surveys, seed):
+    """Return whether intervals of 95 % hold P and the probabilities of the device, (surveys, quantities)."""
+    rng, a, out = np.random.default_rng(seed), device.n_categories, []
+    for k in range(surveys):
+        theta = [share[0] for share in device.law.sample(1, rng)]
+        p, n = rng.dirichlet(np.ones(a)), int(rng.choice([100, 1000, 5000]))
+        counts = rng.multinomial(n, device.law.channel(theta) @ p)
+        data = lb.Collection([f"c{x}" for x in range(a)], [lb.Tally(device, np.arange(a), counts)])
+        fit = lb.fit(data, "flat", random_seed=k, draws=500, chains=4, estimates=False)
+        summary = fit["summary"].to_dataset()
+        ends = summary.sel(target="distribution")
+        truth = [
+            t[u] for t, (names, _) in zip(theta, device.law.unknowns, strict=True) for u, name in enumerate(names) if name
+        ]
+        low = np.concatenate([ends["lower"].values[1:], ends["derived_lower"].values])
+        high = np.concatenate([ends["upper"].values[1:], ends["derived_upper"].values])
+        truth = np.concatenate([p[1:], truth])
+        out.append((low <= truth) & (truth <= high))
+    return np.array(out)
+
+
+@pytest.mark.calibrate
+def test_intervals_cover_p_and_the_device():
+    held = [covered(device, surveys, seed) for seed, (device, surveys) in enumerate(DEVICES.values())]
+    for name, of in (("P", [one[:, 0] for one in held]), ("device", [one[:, -1] for one in held])):
+        share, size = np.concatenate(of).mean(), sum(map(len, of))
+        assert size == 500
+        assert abs(share - 0.95) < 3 * np.sqrt(0.95 * 0.05 / size), (name, share)
