@@ -47,6 +47,11 @@ class Parsed(NamedTuple):
     origin: str = ""
     places: IntArray = np.empty(0, dtype=np.int64)
 
+    def small(self) -> "Parsed":
+        """Return the same in few bytes."""
+        group, places = (array.astype(np.min_scalar_type(int(array.max(initial=0)))) for array in (self.group, self.places))
+        return self._replace(group=group, places=places)
+
 
 @dataclass(frozen=True, eq=False)
 class ReportChannel:
@@ -72,13 +77,14 @@ class ReportChannel:
 
     # ---- map ---------------------------------------------------------------------------------------------------------
     def first(self, batch: Batch, by: Sequence[str]) -> ChannelSums:
-        """Return the sums of the first pass: counts of reports, or of supports."""
-        if self.countable:
-            cells_of, *rows = self.form.distinct(batch.table, by, batch.weights)
-            _, reports, many = rows
-            counts = None if reports.ndim > 1 else np.bincount(reports, many, self.protocol.n_outputs or 0).astype(np.int64)
-            return ChannelSums(tuple(cells_of), rows=tuple(rows), origins=self._origins(batch, batch.n_reports, counts))
-        parsed = self.parsed(batch, by)
+        """Return the counts of reports by cell, where they are counted."""
+        keys, *rows = self.form.distinct(batch.table, by, batch.weights)
+        _, reports, many = rows
+        counts = None if reports.ndim > 1 else np.bincount(reports, many, self.protocol.n_outputs or 0).astype(np.int64)
+        return ChannelSums(tuple(keys), rows=tuple(rows), origins=self._origins(batch, batch.n_reports, counts))
+
+    def seen(self, batch: Batch, parsed: Parsed) -> ChannelSums:
+        """Return the sums of the first pass where reports are not counted, and what is known of their source."""
         sums = self.counted(parsed)
         supports = sums.sums["supports"].sum(axis=0) if self.protocol.supports() is not None else None
         origins = self._origins(batch, len(parsed.group), supports)

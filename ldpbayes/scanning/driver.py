@@ -19,6 +19,7 @@ from ldpbayes.presenting import Recorded, recorded
 from ldpbayes.progress import track
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.scanning.checkpoint import Checkpoint
+from ldpbayes.scanning.constants import KEPT_BYTES, MOST_ROWS, ROWS_A_CELL
 from ldpbayes.scanning.fold import Fold
 from ldpbayes.scanning.found import Found
 from ldpbayes.scanning.partials import NOTHING, Partial
@@ -90,6 +91,9 @@ class Scan(Recorded):
         self._state: Checkpoint | None = None
         self._stopped: list[int] = []
         self._users: tuple[list, Skipped | None] | None = None
+        #: By the identity of a piece, the reports of its first pass and what was left out; and the bytes that all take.
+        self._held: dict[str, tuple[list, Partial]] = {}
+        self._held_bytes = 0
 
     def __repr__(self) -> str:
         by = f" by {' × '.join(self.fold.by)}" if self.fold.by else ""
@@ -126,6 +130,7 @@ class Scan(Recorded):
             raise
         finally:
             self._stopped = []
+            self._held, self._held_bytes = {}, 0
         cells._keep(self._call)
         return cells
 
@@ -175,8 +180,7 @@ class Scan(Recorded):
         batch = self.table.grouped(fold.columns) if fold.countable else None
         if batch is not None:
             return self._whole(fold.partial(batch))
-        work = functools.partial(fold.partial, at=at)
-        total = self.table.total(work, fold.columns) if self._users is None else None
+        total = self.table.total(functools.partial(fold.partial, at=at), fold.columns) if self._users is None else None
         if total is not None:
             return self._whole(total)
         pieces = self.table.pieces(fold.columns) if self._users is None else self._users[0]
@@ -185,7 +189,7 @@ class Scan(Recorded):
         if state is not None:
             done, total = state.passes.get(name, (done, total))
             pieces = [piece for piece in pieces if piece.identity() not in done]
-        results, rows = in_order(work, pieces, self.jobs), self.table.n_rows
+        results, rows = in_order(functools.partial(self._part, at), pieces, self.jobs), self.table.n_rows
         for piece, partial in track(results, name, rows, shown=self.progressbar, weight=lambda item: item[0].n_rows or 0):
             total += partial
             done.add(piece.identity())
@@ -193,6 +197,26 @@ class Scan(Recorded):
                 state.add(name, done, total)
             self._stop()
         return self._whole(total) if self._users is None else dataclasses.replace(total, skipped=self._users[1])
+
+    def _part(self, at: Pilots | None, piece: Any) -> Partial:
+        """Return the partial of a piece, whose reports are read once where those of all pieces take little memory."""
+        place, fold = piece.identity(), self.fold
+        if at is not None and place in self._held:
+            held, first = self._held[place]
+            least = min(ROWS_A_CELL * len(at.places), MOST_ROWS)  # as they would be read again
+            if all(len(parsed.group) >= least for _, parsed in held[:-1]):
+                return dataclasses.replace(fold.expanded(held, at), missing=first.missing, skipped=first.skipped)
+        if at is not None or self._users is not None or self._state is not None or fold.countable:
+            return fold.partial(piece, at)
+        found: list = []
+        partial = fold.partial(piece, held=found)
+        held = [(text, parsed.small()) for text, parsed in found]
+        self._held_bytes += sum(a.nbytes for _, parsed in held for a in (parsed.group, parsed.places, parsed.reports))
+        if self._held_bytes <= KEPT_BYTES:
+            self._held[place] = held, dataclasses.replace(partial, channels={})
+        else:
+            self._held.clear()
+        return partial
 
     @contextlib.contextmanager
     def _by_user(self) -> Iterator[None]:

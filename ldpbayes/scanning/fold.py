@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from ldpbayes import checks
 from ldpbayes.arrays import groups_of
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.protocols.base import AbstractProtocol
-from ldpbayes.scanning.channel import ReportChannel
+from ldpbayes.scanning.channel import Parsed, ReportChannel
 from ldpbayes.scanning.constants import MAX_DRIFTED, MOST_ROWS, ROWS_A_CELL
 from ldpbayes.scanning.found import ChannelCells, Found
 from ldpbayes.scanning.partials import NOTHING, Partial
@@ -199,7 +199,7 @@ class Fold:
             yield texts[i], rows
 
     # ---- map ---------------------------------------------------------------------------------------------------------
-    def partial(self, piece: Piece | Any, at: Pilots | None = None) -> Partial:
+    def partial(self, piece: Piece | Any, at: Pilots | None = None, held: list | None = None) -> Partial:
         """Return the partial result of a piece of the table.
 
         Parameters
@@ -207,6 +207,8 @@ class Fold:
         piece : Piece, Batch, pyarrow.RecordBatch, pyarrow.Table or data frame
         at : Pilots, optional
             Given, the second pass is made: the likelihood is expanded there. Without it the first pass counts.
+        held : list, optional
+            Takes the reports of a first pass as ``expanded`` takes them, where they are not counted.
 
         Returns
         -------
@@ -221,18 +223,26 @@ class Fold:
             return self._partition(piece, at)
         skipped, total = Skipped(self.skip) if self.skip else None, NOTHING
         for absent, parts in self._made(piece, functools.partial(self._sums, at), skipped, at):
-            total = sum(parts, total + Partial(missing=absent))
+            total = sum((part for part, _ in parts), total + Partial(missing=absent))
+            if held is not None:
+                held += [reports for _, reports in parts if reports is not None]
         return replace(total, skipped=skipped)
 
     def _partition(self, partition, at):
         """Return the partial of the users of a partition."""
-        total = NOTHING
-        for text, parsed in partition.parsed(self):
-            channel = self.channel(text)
-            sums = channel.counted(parsed) if at is None else channel.expanded(parsed, at, self.seed)
-            kinds = kinds_of(sums.keys) if self.by else ()
-            total += Partial({text: sums}, n_rows=len(parsed.reports), kinds=kinds)
-        return total
+        if at is not None:
+            return self.expanded(partition.parsed(self), at)
+        parts = ((text, self.channel(text).counted(parsed), len(parsed.group)) for text, parsed in partition.parsed(self))
+        return sum((self._partial(*part) for part in parts), NOTHING)
+
+    def expanded(self, held: Iterable[tuple[str, Parsed]], at: Pilots) -> Partial:
+        """Return the partial of the second pass of reports that were read before, each with the text of its protocol."""
+        parts = ((text, self.channel(text).expanded(parsed, at, self.seed), len(parsed.group)) for text, parsed in held)
+        return sum((self._partial(*part) for part in parts), NOTHING)
+
+    def _partial(self, text, sums, n):
+        """Return the partial of one channel."""
+        return Partial({text: sums}, n_rows=n, kinds=kinds_of(sums.keys) if self.by else ())
 
     def by_user(self, piece: Piece, partitions: Partitions) -> Partial:
         """Write the reports of a piece to partitions by user, and return how many there were, and which were left out."""
@@ -249,13 +259,13 @@ class Fold:
         return good_rows(itertools.chain.from_iterable(batches), functools.partial(self._batch, work), skipped, alike)
 
     def _sums(self, at, text, batch):
-        """Return the partial of a batch of one channel."""
+        """Return (the partial of a batch of one channel, its reports as ``held`` takes them, or None)."""
         channel = self.channel(text)
-        if at is None:
-            sums = channel.first(batch, self.by)
-        else:
-            sums = channel.expanded(channel.parsed(batch, self.by), at, self.seed)
-        return Partial({text: sums}, n_rows=batch.n_reports, kinds=kinds_of(sums.keys) if self.by else ())
+        if channel.countable:
+            return self._partial(text, channel.first(batch, self.by), batch.n_reports), None
+        parsed = channel.parsed(batch, self.by)
+        sums = channel.seen(batch, parsed) if at is None else channel.expanded(parsed, at, self.seed)
+        return self._partial(text, sums, batch.n_reports), (text, parsed)
 
     def _batch(self, work, batch):
         """Return (missing answers by cell, what is made of the answers of each channel) of a batch."""

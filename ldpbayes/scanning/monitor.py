@@ -81,10 +81,10 @@ def drift(over: str, channels: Iterable[tuple[AbstractProtocol, np.ndarray, Mapp
     statistic = df = 0.0
     worst = ("", -1.0)
     for protocol, shares, parts in channels:
+        if len(parts) < 2:
+            continue
         table = np.array(list(parts.values()), dtype=float)
         n, counts = table[:, 0], table[:, 1:]
-        if len(table) < 2:
-            continue
         q, joint = counts.sum(axis=0) / n.sum(), np.zeros((counts.shape[1],) * 2)
         if not protocol.countable():
             if protocol.hit_rates is None:
