@@ -367,11 +367,16 @@ def test_a_saved_result_answers_as_before(fitted, tmp_path):
     for ask in (lb.predictions, lambda result: lb.comparisons(result, "z"), lambda result: lb.comparisons(result, "g")):
         np.testing.assert_allclose(ask(again)["mean"], ask(fitted)["mean"])
     assert show(again).summary == show(fitted).summary
-    settings = json.loads(fitted.attrs["settings"])
+    settings = again.settings["arguments"]
     assert settings["family"] == "bernoulli" and settings["private"] == "z ~ x"
     again["outcome_design"]["columns"][:] = 0.0
     with pytest.raises(DataError, match="outcome_design"):
         lb.predictions(again)
+
+
+def test_the_likelihood_of_reports_alone_is_refused(fitted):
+    with pytest.raises(ArgumentError, match="outcome"):
+        fitted.extend("log_likelihood")
 
 
 def test_the_page_leads_with_the_effect(fitted, tmp_path):
