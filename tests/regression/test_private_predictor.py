@@ -361,6 +361,15 @@ def test_comparisons_are_averages_over_the_rows(fitted):
         lb.comparisons(fitted, "z", ["no", "perhaps"])
 
 
+def test_figures_are_of_the_outcome(fitted):
+    for answer, words in (
+        (lb.comparisons(fitted, "z"), "difference of the outcome"),
+        (lb.predictions(fitted), "mean outcome"),
+    ):
+        (axes,) = lb.plots.plot_predictions(answer).axes
+        assert words in axes.get_xlabel()
+
+
 def test_a_saved_result_answers_as_before(fitted, tmp_path):
     fitted.save(tmp_path / "found.nc")
     again = lb.load(tmp_path / "found.nc")
