@@ -62,6 +62,9 @@ def plot_predictions(predicted: Any, *, ax: Any = None, **style: Any) -> Any:
     predicted : Dataset
     """
     names = predicted["mean"].dims if {"mean", "lower", "upper"} <= set(predicted.data_vars) else ()
+    of_outcome = names == ("comparison",) or "share_mean" in predicted.data_vars
+    if names == ("comparison",):
+        predicted, names = predicted.expand_dims(category=["the outcome"]), ("comparison", "category")
     dims = [dim for dim in names if dim != "category"]
     if "category" not in names or len(dims) > 1:
         raise ArgumentError("predicted must be what predictions, comparisons, slopes or poststratify returned.")
@@ -69,27 +72,30 @@ def plot_predictions(predicted: Any, *, ax: Any = None, **style: Any) -> Any:
     labels = _labels(predicted, dims[0]) if dims else ["all"]
     categories = [str(name) for name in predicted["category"].values]
     values = [np.atleast_2d(predicted[key].transpose(*dims, "category").values) for key in ("mean", "lower", "upper")]
-    yes = asked(categories)
+    yes = None if of_outcome else asked(categories)
     order = [yes] if yes is not None else list(np.argsort(-np.abs(values[0]).mean(axis=0), kind="stable")[:CATEGORIES])
     canvas = _forest(ax, style, labels[:ROWS], categories, order, [part[:ROWS] for part in values])
     (axes,) = canvas.axes
     level = f"{predicted.attrs['ci_prob'] * 100:g} % interval"
     what = f"of {categories[order[0]]}, " if len(order) == 1 else ""
     kind = (
-        "difference of shares"
+        ("difference" if dims == ["comparison"] else "mean outcome,")
+        if of_outcome
+        else "difference of shares"
         if dims == ["comparison"]
         else "slope of the share"
         if "variable" in predicted.coords
         else "share"
     )
     axes.set_xlabel(plain(f"{kind} {what}{level}"), fontsize=LABEL)
-    if kind != "share":
+    if kind not in ("share", "mean outcome,"):
         axes.axvline(0, color="0.5", lw=0.8, zorder=0)
     elif dims == ["group"] and len(order) == 1:
         axes.axvline(values[0][0, order[0]], color="0.5", lw=0.8, zorder=0)  # the first group is the population
     more = f" (the first {ROWS} of {rows:,} rows)" if ROWS < rows else ""
     title = predicted.attrs.get("question") if dims == ["group"] else ""
-    return canvas.finish(title or "Predicted shares", most=3, width=50, legend=len(order) > 1, more=more)
+    title = title or (predicted.attrs.get("question") if of_outcome else "Predicted shares")
+    return canvas.finish(title, most=3, width=50, legend=len(order) > 1, more=more)
 
 
 def drawn_forest(terms: list[str], what: str, values: list[Any], level: str) -> Any:

@@ -172,9 +172,10 @@ def regress(
         ``"answer ~ age + C(sex) + (1 | county)"``: the left side names the private answer, the right side its terms, in the
         notation of R; ``(1 | g)`` are effects of groups that are pooled in part, ``(1 | g/h)`` nested ones, ``rw(x)`` is a
         random walk over ordered levels, ``mo(x)`` a monotone effect, ``s(x)`` a penalised curve, and ``sex*mo(x)`` one that
-        differs by sex. Names are columns of the data. The only functions beside these are abs, binary, bs, C, ceil, center,
-        cos, exp, expm1, factor, floor, I, log, log10, log1p, log2, poly, round, S, scale, sin, sqrt, standardize and T, so
-        that a formula from elsewhere can do no harm.
+        differs by sex. ``private(answer)`` is a private answer that predicts an open left side. Names are columns of the
+        data. The only functions beside these are abs, binary, bs, C, ceil, center, cos, exp, expm1, factor, floor, I, log,
+        log10, log1p, log2, poly, round, S, scale, sin, sqrt, standardize and T, so that a formula from elsewhere can do no
+        harm.
     protocol : AbstractProtocol, mapping of value to AbstractProtocol, or ListExperiment
         How the reports were made; with ``design``, the protocol of each value of that column. Of a list experiment the
         answer is the trait, and the values are 0 or control, 1 or treatment, and direct.

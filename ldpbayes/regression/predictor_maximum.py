@@ -107,6 +107,7 @@ def estimate(target: OutcomeTarget, n: int, ci_prob: float, near: float) -> Outc
         "outcome": sentence,
         "outcome_sd": float(spread[0, 0]),
         "weighted": False,
+        "link": "logit",
         "ci_prob": ci_prob,
     }
     data: dict[str, Any] = {"coefficients": (("term", "category"), coefficients)}

@@ -23,6 +23,8 @@ def of_regression(result: xr.DataTree, by: str | None) -> tuple[np.ndarray, str,
         reports of a distinct row of covariates.
     """
     checks.choice(by, "by", (None, "report", "cell"))
+    if "predictor" in facts_of(result):
+        raise ArgumentError("result must be a fit without an outcome, whose likelihood is more than that of the reports.")
     if facts_of(result).get("weighted"):
         raise ArgumentError("result must be a fit without survey weights; a weighted likelihood is no product over users.")
     observed, constant, design = (result[name].to_dataset() for name in ("observed_data", "constant_data", "design"))

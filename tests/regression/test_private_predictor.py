@@ -361,17 +361,31 @@ def test_comparisons_are_averages_over_the_rows(fitted):
         lb.comparisons(fitted, "z", ["no", "perhaps"])
 
 
+def test_figures_are_of_the_outcome(fitted):
+    for answer, words in (
+        (lb.comparisons(fitted, "z"), "difference of the outcome"),
+        (lb.predictions(fitted), "mean outcome"),
+    ):
+        (axes,) = lb.plots.plot_predictions(answer).axes
+        assert words in axes.get_xlabel()
+
+
 def test_a_saved_result_answers_as_before(fitted, tmp_path):
     fitted.save(tmp_path / "found.nc")
     again = lb.load(tmp_path / "found.nc")
     for ask in (lb.predictions, lambda result: lb.comparisons(result, "z"), lambda result: lb.comparisons(result, "g")):
         np.testing.assert_allclose(ask(again)["mean"], ask(fitted)["mean"])
     assert show(again).summary == show(fitted).summary
-    settings = fitted.settings["arguments"]
+    settings = again.settings["arguments"]
     assert settings["family"] == "bernoulli" and settings["private"] == "z ~ x"
     again["outcome_design"]["columns"][:] = 0.0
     with pytest.raises(DataError, match="outcome_design"):
         lb.predictions(again)
+
+
+def test_the_likelihood_of_reports_alone_is_refused(fitted):
+    with pytest.raises(ArgumentError, match="outcome"):
+        fitted.extend("log_likelihood")
 
 
 def test_the_page_leads_with_the_effect(fitted, tmp_path):

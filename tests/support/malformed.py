@@ -478,6 +478,16 @@ CALLS = {
         categories=["no", "yes"],
         method="mle",
     ),
+    "regress on a private answer": lambda m: dict(
+        formula="x ~ private(report)",
+        data=m.frame,
+        protocol=m.warner,
+        report="report",
+        categories=["no", "yes"],
+        family="normal",
+        private="report ~ g",
+        method="mle",
+    ),
     "by_private_group": lambda m: dict(
         data=m.values,
         value="v",
