@@ -633,8 +633,8 @@ def _posterior(model, request, watch):
     size = model.target.reports.n_cells * model.prior.n_categories * request.draws * request.chains
     if size * SERVING.each > SERVING.slow:
         warn(
-            f"{model.target.reports.n_cells:,} distinct rows of covariates make this fit slow (about {size * SERVING.each:.0f} s "
-            "of weights); covariates that are rounded or binned make fewer.",
+            f"{model.target.reports.n_cells:,} distinct rows of covariates make this fit slow (about "
+            f"{size * SERVING.each:.0f} s of weights); covariates that are rounded or binned make fewer.",
             DiagnosticWarning,
         )
     _warn_of_levels(model)
