@@ -76,6 +76,21 @@ HONESTY = {
 }
 
 
+def honest(protocol: Any, data: Any, labels: Any, predicts: bool) -> tuple[Honesty | None, Any]:
+    """Return (the design that says who is honest or None, labels that its reports are read with); see Honesty.of.
+
+    Parameters
+    ----------
+    protocol, data, labels : as in Honesty.of
+    predicts : bool
+        Whether the private answer is a predictor, which these designs do not serve.
+    """
+    honesty = Honesty.of(protocol, data, labels)
+    if honesty is not None and predicts:
+        raise ArgumentError("protocol must be one whose categories are the answers, where these are a predictor.")
+    return honesty, labels if honesty is None or protocol is None else honesty.categories
+
+
 def asked(deniers: Any, data: Any, answer: str, honesty: Honesty | None = None) -> tuple[Any, Formula | None, dict | None]:
     """Return (data, formula of δ or None where nobody denies, what ``with_deniers`` takes for a table).
 

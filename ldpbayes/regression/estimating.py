@@ -13,7 +13,7 @@ from ldpbayes.regression.marginal import MixedMaximum, maximize_marginal
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class RegressionSolution:
     """A maximum of the likelihood.
 
     Attributes
@@ -84,12 +84,12 @@ def _refuse(model):
 
 
 def _solved(model, draws):
-    """Return the Solution of a model."""
+    """Return the RegressionSolution of a model."""
     prior, reports, target = model.prior, model.reports, replace(model.target, flat=True)
     if prior.effects:
         mixed = maximize_marginal(target, model.one_factor)
         value, inverse, bare = mixed.value + target.reports.constant, mixed.covariance, replace(prior, effects=())
-        return Solution(bare, mixed.theta, inverse, inverse, value, (mixed.sentence(),), mixed)
+        return RegressionSolution(bare, mixed.theta, inverse, inverse, value, (mixed.sentence(),), mixed)
     z, inverse, next_lower = maximum.maximize(target)
     sentences: tuple[str, ...] = ()
     if next_lower < maximum.MAXIMA.near:
@@ -111,11 +111,11 @@ def _solved(model, draws):
                 "there."
             )
     value = target.value_and_gradient(z)[0] + target.reports.constant
-    return Solution(prior, z, inverse, covariance, value, sentences)
+    return RegressionSolution(prior, z, inverse, covariance, value, sentences)
 
 
 def _described(model, solution, ci_prob):
-    """Return the Maximum of a Solution."""
+    """Return the Maximum of a RegressionSolution."""
     prior, weighted, n = solution.prior, model.reports.weighted, model.n_reports
     coefficients, errors, covariance = maximum.on_columns(prior, solution.z, solution.covariance)
     cells = model.target.reports.n_cells

@@ -271,11 +271,7 @@ def regress(
     data, left_out = _with_reports(data)
     data = data if cells_of(data) is None else with_outcomes(data)
     protocol, labels = lists.channels_of(protocol, categories, checks.columns(report, "report"))
-    honesty = denying.Honesty.of(protocol, data, labels)
-    if honesty is not None:
-        if predicted is not None:
-            raise ArgumentError("protocol must be one whose categories are the answers, where these are a predictor.")
-        labels = labels if protocol is None else honesty.categories
+    honesty, labels = denying.honest(protocol, data, labels, predicted is not None)
     data, of_denial, where = denying.asked(deniers, data, parsed.answer, honesty)
     outcome = () if predicted is None else predicted.columns
     columns, reports, beside, rows = _read(parsed, data, protocol, report, missing, stated, labels, of_denial, outcome)
@@ -294,12 +290,8 @@ def regress(
             {"method='mle'": method == "mle", "a private predictor": predicted, "deniers": of_denial, "totals": totals}
         )
     model = Model.of(columns, reports, reference, of_answer, beside, experiment, link, honesty)
-    if totals is not None:
-        if records is not None:
-            raise ArgumentError("totals must be left out where a private answer is a predictor.")
-        model = replace(model, known=KnownTotals.of(totals, model.prior.categories))
-    if records is not None:
-        model = model.predicting(records)
+    model = model if records is None else model.predicting(records)
+    model = model if totals is None else model.knowing(totals)
     if left_out:
         warn(left_out, DiagnosticWarning)
     facts = {"dropped": reports.dropped} if reports.dropped else {}
@@ -426,6 +418,12 @@ class Model:
             )
         prior, target = predictor_target.joined(self, records)
         return replace(self, prior=prior, target=target, records=records)
+
+    def knowing(self, totals: Any) -> "Model":
+        """Return the model with shares of categories that are known from elsewhere."""
+        if self.records is not None:
+            raise ArgumentError("totals must be left out where a private answer is a predictor.")
+        return replace(self, known=KnownTotals.of(totals, self.prior.categories))
 
     @property
     def text(self) -> str:

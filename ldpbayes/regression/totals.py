@@ -3,16 +3,13 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.priors.base import softmax
-
-if TYPE_CHECKING:
-    from ldpbayes.regression.target import RegressionTarget
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +32,7 @@ class Totals:
         off = (mean[..., self.places] - self.shares) / self.sds
         return -0.5 * (off**2).sum(axis=-1) - np.log(self.sds * math.sqrt(2 * math.pi)).sum()
 
-    def value_and_gradient(self, target: "RegressionTarget", z: np.ndarray) -> tuple[float, np.ndarray]:
+    def value_and_gradient(self, target: Any, z: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the log-density and its gradient at unknowns z."""
         mean = mean_of(target, z)
         steep = np.zeros(mean.size)
@@ -84,7 +81,7 @@ class KnownTotals:
             raise ArgumentError(f"totals must add up to less than 1, got {shares.sum():.3g}.")
         return cls(np.array([list(labels).index(name) for name in stated]), shares, sds)
 
-    def bound(self, target: "RegressionTarget", z: np.ndarray, covariance: np.ndarray, draws: int) -> tuple[Totals, str]:
+    def bound(self, target: Any, z: np.ndarray, covariance: np.ndarray, draws: int) -> tuple[Totals, str]:
         """Return (the totals with an sd each, a sentence that compares them with the reports).
 
         An exact total gets the sd of the share by reports and prior alone, over the root of the number of draws: so much the
@@ -117,13 +114,13 @@ class KnownTotals:
         return Totals(self.places, self.shares, sds), f"Known totals of all respondents: {listed(texts)}."
 
 
-def mean_of(target: "RegressionTarget", z: np.ndarray) -> np.ndarray:
+def mean_of(target: Any, z: np.ndarray) -> np.ndarray:
     """Return the mean of P over people, by their weights, (a,)."""
     sizes = target.reports.sizes
     return sizes @ target.prior.kinds(z) @ target.prior.collapse / sizes.sum()
 
 
-def pulled(target: "RegressionTarget", z: np.ndarray, steep: np.ndarray) -> np.ndarray:
+def pulled(target: Any, z: np.ndarray, steep: np.ndarray) -> np.ndarray:
     """Return the gradient in z of a function of these means with the gradient steep (a,)."""
     prior, sizes = target.prior, target.reports.sizes
     logits = prior.logits_of(z)
