@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldpbayes.methods.conditioned_product import ConditionedProduct
-from ldpbayes.methods.conditioned_product.batched import BLOCK
+from ldpbayes.methods.conditioned_product.constants import SETS
 from ldpbayes.methods.conditioned_product.factors import grouped
 
 
@@ -51,7 +51,7 @@ def batch(family, k, levels=(), *, group=None):
         family, group = grouped(family) if k == 1 else (family, np.arange(family.alpha.size // k))
     a, each, levels = group.size, family.alpha.size // k, np.asarray(levels, dtype=float)
     out = Batch(*np.empty((2, k, a)), np.empty(k), np.empty((levels.size, k, a)), np.zeros(k, dtype=bool), np.empty(k))
-    step = max(1, BLOCK // each)
+    step = max(1, SETS // each)
     for start in range(0, k, step):
         part = slice(start, min(start + step, k))
         own = family.take(slice(part.start * each, part.stop * each))

@@ -128,6 +128,7 @@ PANELS: dict[str, dict[str, tuple]] = {
             _TEXT, "The column of the probability with which the group was replaced by a uniformly drawn one."
         ),
         "epsilon_column": _option(_TEXT, "The column of the ε of each report; goes with --protocol."),
+        "bitorder": _option(str, "How bits of sets stand: [bold]big[/bold] has the first category first, little last."),
     },
     "Answers": {
         "prior": _option(
@@ -469,17 +470,17 @@ class Levelled(ReportOptions):
     """How the reports of a table were made, where a column may say at which ε."""
 
     epsilon_column: Any = None
+    bitorder: Any = "big"
 
     @property
     def channels(self) -> dict[str, Any]:
         """The arguments of read and scan that say which protocols made the reports; empty where the data say it."""
+        bits = {} if self.bitorder == "big" else {"bitorder": self.bitorder}
         if self.epsilon_column is not None and self.protocol is not None and not self.parameter:  # all else follows from ε
-            return {"protocol": self.protocol, "categories": self.names, "epsilon_column": self.epsilon_column}
-        named = self.protocol is not None or self.parameter
-        stated = {"protocol": self.mechanism if named else None, "categories": self.labels}
-        return {
-            name: value for name, value in (stated | {"epsilon_column": self.epsilon_column}).items() if value is not None
-        }
+            return {"protocol": self.protocol, "categories": self.names, "epsilon_column": self.epsilon_column} | bits
+        made = self.mechanism if self.protocol is not None or self.parameter else None
+        stated = {"protocol": made, "categories": self.labels, "epsilon_column": self.epsilon_column}
+        return {name: value for name, value in stated.items() if value is not None} | bits
 
 
 @dataclasses.dataclass(frozen=True)

@@ -51,8 +51,6 @@ def command(
       ldpbayes fit summaries.parquet --by country
 
       ldpbayes scan reports/ --protocol oue -p epsilon=1 --categories 128 --by country --checkpoint scan.state
-
-      ldpbayes scan reports/ --protocol oue --categories 128 --by country --epsilon-column eps
     """
     from ldpbayes.scanning import scan, summary_files
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from ldpbayes import checks
 from ldpbayes.collections.collection import Collection
-from ldpbayes.collections.data import AbstractData
+from ldpbayes.collections.data import Reports
 from ldpbayes.collections.derived import check_text
 from ldpbayes.collections.summarized import Summarized
 from ldpbayes.collections.survey import stated_of_cells
@@ -45,7 +45,7 @@ RESERVED = frozenset(FACTS) | frozenset(
 )
 
 
-class Cells(Mapping, AbstractData):
+class Cells(Mapping, Reports):
     """An ordered mapping from keys to the reports of each cell, over the same categories.
 
     Parameters

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ldpbayes import checks
-from ldpbayes.collections.data import AbstractData
+from ldpbayes.collections.data import Reports
 from ldpbayes.collections.derived import Derived, check_name, check_text
 from ldpbayes.collections.devices import without_outcomes
 from ldpbayes.collections.noncompliance import identification, null_space
@@ -27,7 +27,7 @@ TEXTS = ("id", "title", "question", "citation", "licence", "notes")
 
 
 @dataclass(frozen=True, eq=False)
-class Collection(AbstractData):
+class Collection(Reports):
     """Reports over one set of categories, through one or more channels: one posterior.
 
     Parameters

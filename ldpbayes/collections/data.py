@@ -1,4 +1,4 @@
-"""What all data that are fitted have in common."""
+"""Reports: the one kind of data inside, of one cell or of several."""
 
 from __future__ import annotations
 
@@ -23,8 +23,13 @@ LEFT_OUT = "left out"
 MOMENTS_ONLY = "moments only"
 
 
-class AbstractData(ABC):
-    """Reports, or sums over them, of one cell or of several; the last categories may be those who deny or do not comply."""
+class Reports(ABC):
+    """Reports, or sums over them, of one cell or of several; the last categories may be those who deny or do not comply.
+
+    What is fitted, described and shown is of this kind: a ``Collection`` and a ``Summarized`` are one cell, ``Cells`` are
+    several, and a ``Tally`` becomes a collection at the door (``as_data``). ``collections()`` yields the cells; ``dims`` and
+    ``shape`` say whether arrays have an axis for them.
+    """
 
     #: Grouping columns, and the cells' labels; none where there is one cell.
     by: tuple[str, ...] = ()
@@ -247,7 +252,7 @@ def mechanisms(channels: Mapping[str, Sequence[tuple[int, Any]]]) -> str:
     Parameters
     ----------
     channels : mapping of str to sequence of (int, Tally)
-        As ``AbstractData.channels`` has them; without any of them nothing is known, and the text is empty.
+        As ``Reports.channels`` has them; without any of them nothing is known, and the text is empty.
     """
     users: dict[str, int] = {}
     for _, tally in (pair for pairs in channels.values() for pair in pairs):

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldpbayes.collections.collection import Collection
-from ldpbayes.collections.data import AbstractData
+from ldpbayes.collections.data import Reports
 from ldpbayes.errors import ArgumentError
 from ldpbayes.likelihoods import Summary
 
 
 @dataclass(frozen=True, eq=False)
-class Summarized(AbstractData):
+class Summarized(Reports):
     """A summary with the labels of its categories.
 
     Parameters

@@ -64,7 +64,7 @@ class Bend:
     batches: Sequence[ScaledEffects]
     at: np.ndarray
     precision: np.ndarray
-    normality: float = 1.0
+    normality: float
 
     def unbent(self, y: np.ndarray) -> np.ndarray:
         """Return the unknowns, shape (…, u)."""

@@ -43,3 +43,6 @@ MOST_CHAINED = 2**17
 SHIFTED, WIDENED, BOTH = 0.0459, 0.0555, 0.0300
 #: Powers of the prior under which a posterior is made again: those of ``arviz_stats.psense``.
 POWERS = (0.8, 1.25)
+#: Above this many entries, ESS and R-hat are computed for the rarest, the commonest and evenly spaced categories only: the
+#: spectra of 4,000 draws of each are 8 MB.
+MAX_DIAGNOSED = 256

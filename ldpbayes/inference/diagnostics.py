@@ -8,11 +8,9 @@ import numpy as np
 
 from ldpbayes.errors import listed
 from ldpbayes.inference.chains import diagnosed, error_of_mean
+from ldpbayes.inference.constants import MAX_DIAGNOSED
 from ldpbayes.inference.ends import ACCURACY, ends_of_draws, numerical_error
 from ldpbayes.inference.verdict import Verdict, of_chains
-
-#: Above this many entries, ESS and R-hat are computed for the rarest, the commonest and evenly spaced categories only.
-MAX_DIAGNOSED = 256
 
 
 @dataclass(frozen=True)

@@ -32,9 +32,6 @@ class Lengths:
 
     Attributes
     ----------
-    rounds : int
-        Of trajectories that say where the posterior lies; unless coordinates are whitened they are no help to these. Chosen
-        once.
     turn, weak : pair of float and float
         Angle of trajectories and its jitter, where reports decide less than this share of the effects on average: those have
         long tails, in which a right angle leads too short a way. Chosen once.
@@ -55,7 +52,6 @@ class Lengths:
         Acceptance rate of NUTS, and that of another run where draws diverged. Chosen once.
     """
 
-    rounds: int = 3
     turn: tuple[float, float] = (0.77 * math.pi, 0.2)
     weak: float = 0.6
     aimed: float = 0.7
@@ -93,7 +89,7 @@ class Chains:
     def __init__(self, target: Target, before: np.ndarray | None, number: int, rng: np.random.Generator):
         density = bent(target, before)
         at = [rng.standard_normal(target.prior.n_unknowns) for _ in range(number)]
-        rounds = LENGTHS.rounds if density.coordinates.white else 0
+        rounds = 3 if density.coordinates.white else 0  # else draws of trajectories are no help to coordinates
         self.density, self.at, self.steps, self.z = settled(density, at, rounds, rng)
         start = time.process_time()
         for u in self.at:

@@ -15,31 +15,19 @@ class Search:
 
     Attributes
     ----------
-    rounds : int
-        Of effects given their scales and scales given the effects, at most; and of Newton's method within one. Chosen once.
     settled : float
         Nats for each unknown: what a step gains less is at the middle. Chosen once: draws correct what is left of it.
-    first : float
-        Log scale where the search begins, at the lowest. Chosen once: the mode of a small scale lies far from its mass.
-    longest : float
-        Change of a log scale in a round. Chosen once: a factor of two.
     decided : float
         At most this share of an effect counts as decided by the reports. Chosen once: it bounds their information by that
         of fifty priors.
     """
 
-    rounds: int = 20
     settled: float = 0.002
-    first: float = -1.0
-    longest: float = 0.7
     decided: float = 0.98
 
 
-SEARCH = Search()
-
-
 def middle(
-    target: Any, z: np.ndarray | None = None, *, given: bool = False, search: Search = SEARCH
+    target: Any, z: np.ndarray | None = None, *, given: bool = False
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
     """Return (unknowns in the middle of the posterior, share of each effect that the reports decide or None, and Fisher's
     information on the log scales).
@@ -51,7 +39,6 @@ def middle(
         Where to start.
     given : bool
         Whether the scales stay, and what else is given: the mode of the others, then.
-    search : Search
 
     Notes
     -----
@@ -67,7 +54,7 @@ def middle(
     if given:
         kept = np.setdiff1d(kept, target.prior.pivots)
     else:
-        z[places] = search.first if not z.any() else np.maximum(z[places], search.first)
+        z[places] = np.maximum(z[places], -1.0) if z.any() else -1.0  # the mode of a small scale is far from its mass
 
     def density(x):
         point = z.copy()
@@ -81,9 +68,9 @@ def middle(
         along = coordinates.gradient(slope)
         return coordinates.of(along) - x, 0.5 * float(along @ along), coordinates
 
-    steps = Steps(search.rounds, search.settled * z.size)
+    steps = Steps(20, Search.settled * z.size)
     before, length, information = (np.full(len(batches), start) for start in (0.0, 1.0, 1.0))
-    for _ in range(search.rounds):
+    for _ in range(20):
         z[kept], _, coordinates = climb(density, newton, z[kept], steps)
         if given or not batches:
             return z, None, information
@@ -95,10 +82,10 @@ def middle(
             slope = (z[span] ** 2 + variances[span] - 1).sum() + 1 - raised
             information[k] = bend = 2 * ((1 - variances[span]) ** 2).sum() + batch.power * raised
             length[k], before[k] = 0.5 * length[k] if slope * before[k] < 0 else length[k], slope
-            change = length[k] * min(max(slope / bend, -search.longest), search.longest)
+            change = length[k] * min(max(slope / bend, -math.log(2)), math.log(2))
             z[batch.place] += change
             z[span] *= math.exp(-change)
             gained = max(gained, 0.5 * change**2 * bend)
-        if gained < search.settled:
+        if gained < Search.settled:
             break
-    return z, np.where(target.effects, np.clip(1 - variances, 0.0, search.decided), 0.0), information
+    return z, np.where(target.effects, np.clip(1 - variances, 0.0, Search.decided), 0.0), information

@@ -5,11 +5,11 @@ that matter, draws of these normal laws get importance weights, and the mean wei
 families of unknowns may share the hyperparameters; given these they are independent, so that their evidence multiplies.
 
 Where reports bound an unknown on one side only, the posterior is a wide prior with a cliff, which Laplace's approximation at
-the mode misses on one side or the other, and chains cross slowly. There the normal law nearest to the posterior in
-KL(normal ‖ posterior) takes the place of Laplace's, with a share of its information. Particles are drawn from it, and the
-density is changed to the posterior's by steps (annealed importance sampling; Neal, 2001); between steps each particle moves
-by a trajectory that leaves the density of the step as it is. The product of the ratios along the way is the particle's
-weight: particles are independent, and weights judge themselves as those of plain draws do.
+the mode misses on one side or the other, and chains cross slowly. There the normal law about the mode has a share of the
+information of the reports. Particles are drawn from it, and the density is changed to the posterior's by steps (annealed
+importance sampling; Neal, 2001); between steps each particle moves by a trajectory that leaves the density of the step as it
+is. The product of the ratios along the way is the particle's weight: particles are independent, and weights judge themselves
+as those of plain draws do.
 
 References
 ----------
@@ -43,45 +43,26 @@ class Annealing:
     """How draws are made: plain weighted ones at first, then rounds of particles that move, each with shorter steps.
 
     A round k from 1 on keeps a share 1 − lost/k of the effective particles at a step, and its particles start from a normal
-    law with a share 2^−k of the mean information: a narrower start leaves weights heavy tails. From the second on it draws
-    twice the particles of the one before.
+    law with a share 2^−k of the information of the reports: a narrower start leaves weights heavy tails. From the second on
+    it draws twice the particles of the one before.
 
     Attributes
     ----------
     rounds : int
         Of particles that move. Bank: of 21 problems whose draws are weighted first, 17 need one.
     lost : float
-        Share of the effective particles that a step of the first round may lose. Chosen once.
+        Share of the effective particles that a step of the first round may lose. Bank: half and double show nothing.
     drawn : int
-        Draws of a family that are weighted, at least. Chosen once.
-    averaged : int
-        Draws over which slopes are averaged; half as many Newton steps on these. Chosen once.
-    length, gain : float
-        Of such a step, and the nats below which they end. Chosen once; nobody has shown that they matter.
-    degrees : pair of float
-        Least degrees of freedom of plain draws, and those of each unknown. Chosen once.
+        Draws of a family that are weighted, at least. Bank: half and double show nothing.
     pilot : int
-        Particles of the run that chooses the steps; a quarter of them are drawn of every node, at least. Chosen once.
-    angle, angles : float and pair of float
-        First angle of a leap, and those it stays between. Chosen once.
-    accepted : float
-        Share of trajectories. Chosen once.
-    leaps : int
-        The most of a trajectory. Chosen once.
+        Particles of the run that chooses the steps; a quarter of them are drawn of every node, at least. Bank: half and
+        double show nothing.
     """
 
     rounds: int = 3
     lost: float = 0.03
     drawn: int = 600
-    averaged: int = 32
-    length: float = 0.7
-    gain: float = 1e-2
-    degrees: tuple[float, float] = (8.0, 1.5)
     pilot: int = 80
-    angle: float = 0.7
-    angles: tuple[float, float] = (0.02, 1.2)
-    accepted: float = 0.75
-    leaps: int = 10
 
 
 ANNEALING = Annealing()
@@ -277,7 +258,7 @@ class Cores:
                     (core, partial(_plain, partial(core.log_ratio_and_gradient, family, at), core.centre.size), None)
                 )
                 continue
-            near = _nearest(family, at, core, 0.5**number, rng)
+            near = _wider(family, at, core, 0.5**number)
             path: list[tuple[float, float]] = []
             start = partial(annealed, partial(near.log_ratio_and_gradient, family, at), core.centre.size, path)
             pilot = start(1 - ANNEALING.lost / number, ANNEALING.pilot, rng)
@@ -436,22 +417,10 @@ def _sure(family, information, at):
         raise ConvergenceError("There is no normal approximation; use fewer unknowns.") from None
 
 
-def _nearest(family, at, core, begun, rng):
-    """Return the normal law with mean slope 0 and, as precision, the mean information under itself; here a share of it."""
-    half = rng.standard_normal((ANNEALING.averaged // 2, core.centre.size))
-    z = np.concatenate([half, -half])
-    g, factor, information = core.centre, core.factor, None
-    for _ in range(ANNEALING.averaged // 2):
-        draws = g + factor.spread(z)
-        gradient = family.log_density_and_gradient(draws, *at)[1].mean(axis=0)
-        sure = positive(family.information(draws))
-        information = sure if information is None else information + ANNEALING.length * (sure - information)
-        factor = _sure(family, information, at)
-        step = factor.solve(gradient)
-        g = g + ANNEALING.length * step
-        if float((gradient * step).sum()) < ANNEALING.gain:
-            break
-    return Core(g, _sure(family, begun * information, at), core.log_evidence)
+def _wider(family, at, core, share):
+    """Return the normal law about the mode with a share of the information of the reports."""
+    information = positive(family.information(core.centre[None]))
+    return Core(core.centre, _sure(family, share * information, at), core.log_evidence)
 
 
 def _joined(share, drawn, weights, draws, rng):
@@ -470,8 +439,7 @@ def _joined(share, drawn, weights, draws, rng):
 
 def _plain(ratio, u, size, rng):
     """Return (z, log-weights) of draws of a multivariate t, whose tails reach where the posterior does."""
-    least, draws_each = ANNEALING.degrees
-    z, log_proposal = StudentT(np.zeros(u), np.eye(u), max(least, draws_each * u)).draw(size, rng)
+    z, log_proposal = StudentT(np.zeros(u), np.eye(u), max(8.0, 1.5 * u)).draw(size, rng)
     return z, ratio(z)[0] - 0.5 * (z**2).sum(axis=1) - 0.5 * u * math.log(2 * math.pi) - log_proposal
 
 
@@ -492,7 +460,7 @@ def annealed(ratio, u, path, kept, size, rng):
     """
     z = rng.standard_normal((size, u))
     value, slope = ratio(z)
-    log_weight, power, angle = np.zeros(len(z)), 0.0, ANNEALING.angle
+    log_weight, power, angle = np.zeros(len(z)), 0.0, 0.7
     chosen = bool(path)
     k = 0
     while power < 1.0:
@@ -503,9 +471,8 @@ def annealed(ratio, u, path, kept, size, rng):
             path.append((power, angle))
         if power < 1.0:
             z, value, slope, accepted = _trajectory(ratio, power, z, value, slope, angle, rng)
-            angle = float(
-                np.clip(angle * math.exp(np.clip(1.5 * (accepted - ANNEALING.accepted), -0.7, 0.3)), *ANNEALING.angles)
-            )
+            change = np.clip(1.5 * (accepted - 0.75), -0.7, 0.3)  # to where three trajectories of four are accepted
+            angle = float(np.clip(angle * math.exp(change), 0.02, 1.2))
         k += 1
     return z, log_weight
 
@@ -537,7 +504,7 @@ def _trajectory(ratio, power, z, value, slope, angle, rng):
     momentum = rng.standard_normal(z.shape)
     begin = power * value - 0.5 * (z**2).sum(axis=1) - 0.5 * (momentum**2).sum(axis=1)
     turn = angle * rng.uniform(0.85, 1.0)
-    steps = min(ANNEALING.leaps, math.ceil(0.5 * math.pi / angle))
+    steps = min(10, math.ceil(0.5 * math.pi / angle))
 
     def force(at):
         reached, pull = ratio(at)

@@ -19,15 +19,11 @@ class Steps:
         The mode is reached where a step gains fewer nats. Derived: steps that gain 1e-9 nats move by 5e-5 posterior sd.
     longest : float
         Of the changes of any unknown in a step. Chosen once: unknowns are of the order of one under their prior.
-    last : float
-        The last step, which no value of the density would show, is taken where no unknown moves by more. Chosen once: along
-        a flat direction the quadratic says nothing.
     """
 
     most: int = 200
     settled: float = 1e-9
     longest: float = 4.0
-    last: float = 0.1
 
 
 STEPS = Steps()
@@ -56,7 +52,7 @@ def climb(
     for _ in range(steps.most) if watch is None else watch.track(range(steps.most), "Newton steps to the mode"):
         step, gain, curvature = newton(z, gradient)
         if gain < steps.settled:
-            if np.abs(step).max() < steps.last:
+            if np.abs(step).max() < 0.1:  # along a flat direction the quadratic says nothing
                 z = z + step
             break
         there = higher(density, z, value, gradient, step)

@@ -6,32 +6,12 @@ accepted, the No-U-Turn sampler takes smaller ones where draws diverge, and chai
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
 from ldpbayes.inference import hmc
 from ldpbayes.inference.nuts import sample_density
-
-
-@dataclass(frozen=True)
-class Starts:
-    """Where chains of NUTS start, and how they go on.
-
-    Attributes
-    ----------
-    spread : float
-        Of starting points in each coordinate. Chosen once; nobody has shown that it matters.
-    tune : int
-        Draws that are discarded at most where chains go on. Chosen once; nobody has shown that it matters.
-    """
-
-    spread: float = 0.1
-    tune: int = 100
-
-
-STARTS = Starts()
 
 
 class Density(Protocol):
@@ -199,11 +179,11 @@ def by_nuts(
 
         def more(number, tune=tune, rate=rate):
             nonlocal near
-            tune = tune if near is start else min(tune, STARTS.tune)
+            tune = tune if near is start else min(tune, 100)  # chains that go on have met
             begin, settings = near, {"draws": number, "tune": tune, "chains": chains, "target_accept": rate}
 
             def at(chain_rng):
-                return begin[chain_rng.integers(len(begin))] + STARTS.spread * chain_rng.standard_normal(begin.shape[1])
+                return begin[chain_rng.integers(len(begin))] + 0.1 * chain_rng.standard_normal(begin.shape[1])
 
             u, stats = sample_density(density.pair[0], at, rng, size=start.shape[1], watch=watch, **settings)
             near = u[:, -1]

@@ -16,18 +16,14 @@ class Curvatures:
     Attributes
     ----------
     least : float
-        Those below count as this: every unknown is of the order of one under its prior. Chosen once; nobody has shown that
-        it matters.
+        Those below count as this: every unknown is of the order of one under its prior. Variances of draws in coordinates
+        that were to have variance one are believed within this factor of it. Bank: half and double show nothing.
     most_dense : int
         Most unknowns with a dense Hessian, where another structure is known. Chosen once: a decomposition takes .1 s.
-    stretched : float
-        Variances of draws in coordinates that were to have variance one are believed within this factor of it. Chosen once;
-        nobody has shown that it matters.
     """
 
     least: float = 0.05
     most_dense: int = 400
-    stretched: float = 10.0
 
 
 CURVATURES = Curvatures()
@@ -56,9 +52,7 @@ def positive(blocks: np.ndarray) -> np.ndarray:
 def spread(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the roots of the covariance of draws (S, u), drawn to one by as much as their number leaves open."""
     offset, size = draws - draws.mean(axis=0), draws.shape[1]
-    return roots(
-        (offset.T @ offset + size * np.eye(size)) / (len(draws) + size), 1 / CURVATURES.stretched, CURVATURES.stretched
-    )
+    return roots((offset.T @ offset + size * np.eye(size)) / (len(draws) + size), CURVATURES.least, 1 / CURVATURES.least)
 
 
 @dataclass(frozen=True, eq=False)

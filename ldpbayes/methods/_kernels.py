@@ -8,9 +8,7 @@ import math
 import numpy as np
 
 from ldpbayes.compiling import compiled
-
-#: A report whose chance changes by less than this share of itself, for a unit of mass, does not tell places apart.
-UNTOLD = 1e-11
+from ldpbayes.methods.constants import UNTOLD
 
 
 @compiled()

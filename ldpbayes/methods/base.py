@@ -10,6 +10,7 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.inference.verdict import LIMITS
 from ldpbayes.methods import frequency
 from ldpbayes.methods.answer import MethodAnswer
 from ldpbayes.methods.constants import MAX_DRAWN
@@ -43,7 +44,7 @@ class AbstractPosterior(abc.ABC):
     ----------
     draws, chains : int
         Draws of each chain, and chains. As every sampler of the field has; ends of intervals have errors of some .03 sd and
-        less with so many independent draws.
+        less with 4,000 independent draws.
     most : float
         Operations above which ``auto`` looks for another method. Bank: of 403 fits none chose otherwise than by a limit
         for each method; some ten seconds of a sampled one.
@@ -60,7 +61,7 @@ class AbstractPosterior(abc.ABC):
     #: How settings are checked: (value, name) → value.
     checked: ClassVar[Mapping[str, Callable[[Any, str], Any]]] = {}
 
-    draws: int = 1000
+    draws: int = LIMITS.usual // 4
     chains: int = 4
 
     def __post_init__(self):

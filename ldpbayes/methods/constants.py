@@ -36,3 +36,14 @@ MAX_WRITTEN = 2**26
 ALLOCATED_TOGETHER = 250
 #: Concentrations outside are refused: below, a draw of P is one category, to rounding; above, P is the prior's mean.
 CONCENTRATIONS = 1e-9, 1e12
+#: A report whose chance changes by less than this share of itself, for a unit of mass, does not tell places apart: round-off
+#: of its chance is some 1e-13.
+UNTOLD = 1e-11
+#: More entries (distinct reports × categories) than this are not written out where chains and modes visit them: 256 MB.
+MAX_ENTRIES = 2**25
+#: Numbers in the tables that exact draws are made from, some 20 √w for a category named by w reports: 800 MB.
+MAX_TABLES = 1e8
+#: Categories above which no a × a matrix is made: 128 MB.
+MAX_SQUARE = 4096
+#: The least concentration of which the angle of a pair is resolved to 1e-6: below it sin^{2α−1} puts mass next to 0.
+MIN_ALPHA = 0.2

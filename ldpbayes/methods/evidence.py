@@ -11,12 +11,14 @@ import numpy as np
 from scipy.special import gammaln, logsumexp, softmax
 
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.inference.ends import ACCURACY
 from ldpbayes.inference.verdict import light_tails
 from ldpbayes.methods import expanded, walk
 from ldpbayes.methods.conditioned_product import TiltedFactors
 from ldpbayes.methods.conditioned_product.batched import log_masses
 from ldpbayes.methods.hmc import HMC
 from ldpbayes.methods.nodes import Placement
+from ldpbayes.methods.plan import Cost
 from ldpbayes.methods.problem import Problem
 from ldpbayes.methods.products import Products
 from ldpbayes.methods.sampler import Sampler
@@ -25,18 +27,8 @@ from ldpbayes.priors import Dirichlet, Learnt, Smooth
 #: Priors that are compared in every result, by name: the papers' prior is what the others are compared with.
 COMPARED = ("jeffreys", "flat", "learnt")
 REFERENCE = "jeffreys"
-#: Evidences whose predicted time is above this many seconds are left out.
-LIMIT = 0.5
-#: Seconds: one round of tilts of many factors, one factor in it, and one entry of the rows in an expansion.
-ROUND, FACTOR, ENTRY = 0.01, 4e-6, 3e-8
-#: Draws whose weights mend the surrogate's evidence.
-DRAWN = 128
-#: Error of an evidence by the saddle point of expanded factors: larger where categories are few and α is small.
-SADDLE = 0.01
 #: Why evidences are left out where weights of draws about an expansion have too long a tail, as for list experiments.
 UNTOLD = "weighted draws do not tell their evidences from these reports"
-#: Errors of log Bayes factors from this size on stand beside them in the sentence.
-TOLD = 0.05
 
 
 @dataclass(frozen=True)
@@ -74,7 +66,7 @@ class BayesFactors:
     def _margin(self, name):
         """Return the error of a factor in words, where two decimals do not hide it."""
         error = math.hypot(self.error[name], self.error[REFERENCE])
-        return f" ± {error:.2f}" if error >= TOLD else ""
+        return f" ± {error:.2f}" if error >= 0.05 else ""
 
     def sentence(self) -> str:
         """Return the factors and what was left out, for people; empty where there is nothing to compare."""
@@ -91,7 +83,7 @@ class BayesFactors:
         return text.strip()
 
 
-def log_bayes_factors(collection, prior=REFERENCE, *, known=None, limit: float = LIMIT) -> BayesFactors:
+def log_bayes_factors(collection, prior=REFERENCE, *, known=None, limit: float = Cost.beside) -> BayesFactors:
     """Return the log-evidences of Jeffreys, flat and learnt priors, and of the prior used, where they are cheap.
 
     Where the categories have an order, that of the smooth prior too.
@@ -119,7 +111,7 @@ def log_bayes_factors(collection, prior=REFERENCE, *, known=None, limit: float =
 
 
 def log_bayes_factors_of_cells(
-    problems: list[Problem], known: list, means: np.ndarray | None = None, limit: float = LIMIT
+    problems: list[Problem], known: list, means: np.ndarray | None = None, limit: float = Cost.beside
 ) -> list[BayesFactors]:
     """Return the BayesFactors of many collections under one prior, all of a kind at once.
 
@@ -214,7 +206,7 @@ def _kind(problem, limit):
         raise InfeasibleError("with two categories the reports have no separable form")
     if not problem.keeps_reports:
         raise InfeasibleError("only sums over the reports were kept")
-    seconds = rounds + ENTRY * problem.entries
+    seconds = rounds + expanded.Expansion.first * Cost.entry * problem.entries
     if seconds > limit:
         raise InfeasibleError(f"they would take some {seconds:.1g} s")
     return _Expanded
@@ -222,7 +214,7 @@ def _kind(problem, limit):
 
 def _seconds(n_categories):
     """Return the predicted time of the evidences of one collection of separable reports."""
-    return 4 * (ROUND + FACTOR * n_categories * 2 * Placement().nodes)
+    return 10 * Cost.factor * n_categories  # at two dozen nodes, each without moments and ends
 
 
 class _Evidences(Products):
@@ -273,9 +265,8 @@ class _Expanded(_Evidences):
         if alpha is not None and known is not None and mean is not None and np.isfinite(known).all():
             return alpha, mean, *known, True
         alpha = np.full(problem.n_categories, 0.5)
-        weights, mean = expanded.weighted(
-            problem.rows, alpha, DRAWN, np.random.default_rng(0), rounds=expanded.Expansion().first
-        )
+        rounds, rng = expanded.Expansion.first, np.random.default_rng(0)
+        weights, mean = expanded.weighted(problem.rows, alpha, 128, rng, rounds=rounds)
         return alpha, mean, weights.log_evidence, weights.log_evidence_error, light_tails(weights.k_hat)
 
     @property
@@ -290,7 +281,7 @@ class _Expanded(_Evidences):
 
     def found(self, alpha, sets=slice(None)):
         logs = super().found(alpha, sets)[0]
-        return logs, np.full(logs.shape, SADDLE)
+        return logs, np.full(logs.shape, ACCURACY.expanded)
 
     def moved(self, alphas):
         """Return by name what one more expansion, at the learnt prior's mean, changes, and the error of the draws, (k,)."""

@@ -170,8 +170,6 @@ class Expansion:
 
     Attributes
     ----------
-    rounds : int
-        Most rounds; seven were needed at the most.
     first : int
         Those for a point that only has to be near the mean.
     settled : float
@@ -182,7 +180,6 @@ class Expansion:
         an entry in one likelihood: measured.
     """
 
-    rounds: int = 12
     first: int = 3
     settled: float = 0.01
     logarithm: float = 4
@@ -214,7 +211,7 @@ def expand(rows, alpha, rounds=None, *, watch=None, start=None):
     limits = Expansion()
     mean = alpha / alpha.sum() if start is None else start
     tilt = None
-    every = range(1, (rounds or limits.rounds) + 1)
+    every = range(1, (rounds or 12) + 1)
     for made in every if watch is None else watch.track(every, "Expansions of the likelihood"):
         engine = TiltedProposal(expanded(rows, alpha, mean), tilt)
         tilt = engine.tilt

@@ -77,7 +77,7 @@ class ExpansionAccuracy:
     error: float
     by: str
     gap: float
-    pairs: float = 0.0
+    pairs: float
     evidence: float = math.inf
 
     @property

@@ -30,8 +30,6 @@ class OverFloors:
         Log of what they leave out of the likelihood.
     evenness : float
         κ.
-    rounds : int
-        Most rounds of D's mean at a node; nodes far from the mode need more, and count for nothing.
     still : float
         Sds of P by which the mean of D may still move, all categories apart: the evidence moves by the square of it.
     least : float
@@ -42,7 +40,6 @@ class OverFloors:
     group: np.ndarray
     constant: float
     evenness: float
-    rounds: int = 12
     still: float = 0.05
     least: float = 0.02
 
@@ -78,7 +75,7 @@ class OverFloors:
         rest = np.maximum(self.family.centre - share[:, None] / m.sum(), 1e-3 / m.sum())
         rest /= (rest @ m)[:, None]
         log_evidence, mean, variance, left = np.empty(k), np.empty((k, g)), np.empty((k, g)), np.arange(k)
-        for _ in range(self.rounds):
+        for _ in range(12):  # nodes far from the mode need more rounds, and count for nothing
             factors, uneven, moved, floor = self._marginal(share[left], alpha[left], rest[left])
             log_evidence[left], mean[left], variance[left] = factors
             far = (np.abs((1 - share[left, None]) * (moved - rest[left])) / np.sqrt(variance[left])).max(axis=1)

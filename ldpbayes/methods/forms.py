@@ -9,9 +9,6 @@ from ldpbayes.inference.importance import resample, weigh
 from ldpbayes.likelihoods import Summary
 from ldpbayes.priors.base import softmax
 
-#: More entries (distinct reports × categories) than this are not written out.
-MAX_ENTRIES = 2**25
-
 
 @dataclass(frozen=True, eq=False)
 class Apart:

@@ -8,7 +8,8 @@ import numpy as np
 
 from ldpbayes.inference.structure import CURVATURES
 from ldpbayes.methods.base import AbstractPosterior, Pace, Preparation, Refusal, whole
-from ldpbayes.methods.forms import MAX_ENTRIES, entries
+from ldpbayes.methods.constants import MAX_ENTRIES
+from ldpbayes.methods.forms import entries
 from ldpbayes.methods.sampler import Sampler
 from ldpbayes.methods.walk import operations
 

@@ -13,7 +13,7 @@ from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.nested import WAYS, Cores, Grid, Nested, nested, settled
 from ldpbayes.inference.structure import Factor
 from ldpbayes.likelihoods.expansion import Quadratic
-from ldpbayes.methods.forms import MAX_ENTRIES
+from ldpbayes.methods.constants import MAX_ENTRIES
 from ldpbayes.methods.outcome import Outcome
 from ldpbayes.methods.plan import Pace, Preparation, Refusal
 from ldpbayes.priors.base import softmax

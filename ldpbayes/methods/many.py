@@ -1,8 +1,7 @@
 """Moments, intervals and evidence without draws: of one collection, or of very many cells in vectorized calls."""
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from ldpbayes.methods.conjugate import entries_of, facts_of, interval_facts, nod
 from ldpbayes.methods.constants import DEPENDENT, LARGEST, MAX_FACTORS, MOST_COVARIANCES
 from ldpbayes.methods.expansion import accuracy, checked_expansion, refusal, refuse_doubtful
 from ldpbayes.methods.nodes import Nodes, Placement
+from ldpbayes.methods.plan import Cost
 from ldpbayes.methods.products import singling
 from ldpbayes.methods.quadrature import Quadrature
 from ldpbayes.methods.servers import EXACT, SURROGATE, Expanded, Few, SeparableServer, blocks, servers_of
@@ -21,26 +21,6 @@ from ldpbayes.priors.dirichlet import evidence_error
 #: What was checked of the summaries among cells, and the refusal of a prior.
 LEAST = "Of the summaries the least accurate: "
 NEITHER = "Moments without draws need a Dirichlet prior, or a mixture of such priors; this one is {}."
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Seconds of one processor core where they were measured: they say beforehand how long moments take.
-
-    Attributes
-    ----------
-    factor : float
-        Of one factor of one cell: moments and the ends of an interval.
-    entry : float
-        Of an entry (report × category) of an expansion.
-    """
-
-    factor: float = 4e-5
-    entry: float = 1.2e-8
-
-    def mixed(self, cells: Any, placement: Placement) -> float:
-        """Return the predicted seconds of cells under a prior that mixes Dirichlet priors."""
-        return 2 * placement.nodes * self.factor * len(cells) * cells.n_categories
 
 
 def in_one_call(cells) -> bool:

@@ -51,13 +51,13 @@ class Nodes:
     log_evidence: float
     log_evidences: np.ndarray
     error: float
-    noise: Any = 0.0
+    noise: Any
 
     @classmethod
     def alone(cls, prior: Any, log_evidence: float = 0.0) -> "Nodes":
         """Return the one node that a conjugate prior is."""
         none, certain = np.zeros((1, 0)), np.ones(1)
-        return cls(Mixing.alone(prior), none, none, (prior,), certain, log_evidence, np.array([log_evidence]), 0.0)
+        return cls(Mixing.alone(prior), none, none, (prior,), certain, log_evidence, np.array([log_evidence]), 0.0, 0.0)
 
     @property
     def single(self) -> bool:
@@ -147,11 +147,8 @@ class Placement:
     reach : float
         Prior sds that a rule reaches out to at first, before the reports are looked at: 1e-6 of the prior lies beyond.
     drop : float
-        Nats below the largest density at which a rule ends; e⁻¹⁰ of the mass is left out, and stated.
-    rounds : int
-        Most times that a rule is placed anew, and that reports are expanded at the mean of the nodes.
-    light : float
-        Nodes with less weight are left out.
+        Nats below the largest density at which a rule ends; e⁻¹⁰ of the mass is left out, and stated. Nodes with less
+        weight are left out, too.
     moved : float
         Posterior sds by which the mean of the nodes may be away from the point that reports are expanded at: weights
         correct what is left.
@@ -163,8 +160,6 @@ class Placement:
     nodes: int = 13
     reach: float = 5.0
     drop: float = 10.0
-    rounds: int = 6
-    light: float = 1e-5
     moved: float = 0.1
     enough: int = 50
 
@@ -194,10 +189,10 @@ class Placement:
         parts = [self._part(mixing, log_evidences, rough, near, atom) for atom in atoms]
         z, step, value, log_mass = (np.concatenate(arrays) for arrays in zip(*(part[:4] for part in parts), strict=True))
         total, weight = float(logsumexp(log_mass)), softmax(log_mass)
-        heavy = weight > self.light
+        heavy = weight > math.exp(-self.drop)
         weights = weight[heavy] / weight[heavy].sum()
         error = max(part[4] for part in parts)
-        return Nodes(mixing, z[heavy], step[heavy], tuple(mixing.at(z[heavy])), weights, total, value[heavy], error)
+        return Nodes(mixing, z[heavy], step[heavy], tuple(mixing.at(z[heavy])), weights, total, value[heavy], error, 0.0)
 
     def _part(self, mixing, log_evidences, rough, near, atom):
         """Return (z, steps, log-evidences, log masses, error) of the nodes of the atom, or of the rest."""
@@ -235,7 +230,7 @@ class Placement:
         A side ends, and is placed anew, as a rule of its own does by the largest density across the others.
         """
         d = low.size
-        for _ in range(self.rounds):
+        for _ in range(6):
             sides = np.linspace(low, high, self.nodes, axis=1)
             grid = np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(1, -1, d)
             value = _finite(*log_evidence(grid, None))[0][0]
@@ -268,7 +263,7 @@ class Placement:
         """
         k = low.size
         every, (t, value, off) = np.arange(k), np.zeros((3, k, self.nodes))
-        for _ in range(self.rounds):
+        for _ in range(6):
             t[every] = np.linspace(low[every], high[every], self.nodes, axis=1)
             value[every], off[every] = _finite(*(rough or log_evidence)(t[every], every))
             low[every], high[every], moved = self._moved(t[every], value[every] - 0.5 * t[every] ** 2)

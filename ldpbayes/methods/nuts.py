@@ -13,7 +13,8 @@ from ldpbayes.inference.modes import PriorDraws
 from ldpbayes.inference.nuts import by_nutpie
 from ldpbayes.inference.verdict import ACCEPTED, LIMITS
 from ldpbayes.methods.base import AbstractPosterior, Pace, Preparation, Refusal, inside, whole
-from ldpbayes.methods.forms import MAX_ENTRIES, Apart, entries
+from ldpbayes.methods.constants import MAX_ENTRIES
+from ldpbayes.methods.forms import Apart, entries
 from ldpbayes.methods.hmc import HMC
 from ldpbayes.methods.outcome import Outcome
 from ldpbayes.methods.sampler import Sampler
@@ -41,8 +42,6 @@ class NUTS(AbstractPosterior):
         Acceptance rate that the step size is adapted to, in (0, 1). Where draws diverge, the chains are made once more with
         .99, and the result has it as the attr ``target_accept_used``. Chains that are short of effective draws go on,
         of which as many draws are kept, at equal distances: the attr ``thinned`` says how far apart.
-    trial : int
-        Draws of one chain, with as many discarded ones, that say how long all of them take.
 
     Notes
     -----
@@ -53,13 +52,12 @@ class NUTS(AbstractPosterior):
 
     tune: int = 1000
     target_accept: float = 0.9
-    trial: int = 50
     name: ClassVar[str] = "nuts"
     after: ClassVar[str] = "hmc"
     most: ClassVar[float] = 1.0  # what is left where nothing else applies: its model has to be compiled
     pace: ClassVar[Pace] = Pace(15.0, 0.0, 2.2e-8)
     needs: ClassVar[tuple[str, ...]] = ("rows",)
-    checked: ClassVar[Mapping] = {"draws": whole(4), "tune": whole(50), "target_accept": inside, "trial": whole(4)}
+    checked: ClassVar[Mapping] = {"draws": whole(4), "tune": whole(50), "target_accept": inside}
 
     def prepare(self, problem):
         if not problem.alone:
@@ -100,7 +98,8 @@ class NUTS(AbstractPosterior):
         model = tensor.build(problem.collection, problem.prior)
         compiled, seed = _compile(model), int(sampler_seed.generate_state(1)[0])
         settings = {"draws": self.draws, "tune": self.tune, "chains": self.chains, "cores": self.chains, "seed": seed}
-        tried = settings | {"draws": self.trial, "tune": self.trial, "chains": 1, "cores": 1}
+        trial = max(self.tune // 20, 4)  # says how long all of them take
+        tried = settings | {"draws": trial, "tune": trial, "chains": 1, "cores": 1}
         *_, each = _timed(compiled, False, target_accept=self.target_accept, **tried)
         for rate in dict.fromkeys((self.target_accept, max(self.target_accept, LENGTHS.careful))):
             watch.announce(NAMED, each * self.chains * (self.draws + self.tune))

@@ -13,28 +13,14 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.inference.diagnostics import verdict_on
 from ldpbayes.inference.sampling import Run, going_on
-from ldpbayes.inference.verdict import Verdict
+from ldpbayes.inference.verdict import LIMITS, Verdict
 from ldpbayes.likelihoods.expansion import Quadratic
-from ldpbayes.methods.base import AbstractPosterior, Outcome, Pace, Preparation, Refusal, whole
-from ldpbayes.methods.constants import MAX_WRITTEN
+from ldpbayes.methods.base import AbstractPosterior, Outcome, Pace, Preparation, Refusal, inside, whole
+from ldpbayes.methods.constants import MAX_SQUARE, MAX_WRITTEN, MIN_ALPHA
 
 #: Of a quadratic, whose reports are not visited.
 NONE = np.empty(0)
 ROUTES = ("auto", "rows", "quadratic")
-#: "auto" visits the rows for each pair where that takes no more than so many operations.
-ROWS_WORK = 5e9
-#: Most sweeps per draw, and operations of them all, where the caller does not say; most operations of all.
-MAX_THIN, THIN_WORK, MAX_WORK = 10, 1.5e9, 6e11
-#: Chains whose draws are too few go on for so many times as long.
-LONGEST = 16
-#: The quadratic is expanded this many times, each over a tenth of the tuning draws; the rest settle the chains.
-EXPANSIONS = 8
-#: Below this share of accepted sweeps the tails, where the quadratic is worst, are visited too rarely to be trusted.
-MIN_ACCEPTANCE = 0.8
-#: Categories above which no a × a matrix is made, and the least concentration that the angles resolve to 1e-6.
-MAX_CATEGORIES, MIN_ALPHA = 4096, 0.2
-#: Operations of a pair, of a row of a pair, of a category of a pair, of an entry of the rows in one likelihood.
-PAIR, ROW, CATEGORY, ENTRY = 300, 20, 0.5, 0.8
 
 
 @dataclass(frozen=True)
@@ -50,14 +36,25 @@ class PairSlice(AbstractPosterior):
     Parameters
     ----------
     draws, tune, chains : int
-        Draws kept and draws discarded before them, per chain. Chains that are short of draws go on up to sixteen times as
-        long, of which as many are kept, at equal distances: the attr ``thinned`` says how far apart.
+        Draws kept and draws discarded before them, per chain. Chains that are short of draws go on up to
+        ``LIMITS.most`` times as long, of which as many are kept, at equal distances: the attr ``thinned``
+        says how far apart.
     thin : int, optional
-        Sweeps per draw; by default up to 10, as many as take no more than THIN_WORK operations in all.
+        Sweeps per draw; by default up to ``sweeps``, as many as take no more than ``thin_work`` operations in all.
     route : {"auto", "rows", "quadratic"}
         "rows": each pair is drawn from the posterior, O(distinct reports). "quadratic": pairs are drawn with
         b·p − pᵀHp/2 for the log-likelihood, O(a), and the end of each draw's sweeps is a Metropolis proposal: the draws
-        are from the posterior all the same, and ``acceptance`` says how good the quadratic is.
+        are from the posterior all the same, and the fact ``acceptance`` says how good the quadratic is.
+    sweeps : int
+        Chosen once.
+    thin_work, rows_work, max_work : float
+        Operations: half a second, two seconds up to which "auto" visits the rows, and minutes beyond which the method is
+        refused. Bank: without the quadratic two of four RAPPOR problems are lost.
+    expansions : int
+        Of the quadratic, each over a tenth of the tuning draws; the rest settle the chains. Chosen once.
+    least_accepted : float
+        Below this share of accepted sweeps the tails, where the quadratic is worst, are visited too rarely to be trusted: a
+        guard.
 
     Notes
     -----
@@ -73,6 +70,12 @@ class PairSlice(AbstractPosterior):
     tune: int = 500
     thin: int | None = None
     route: str = "auto"
+    sweeps: int = 10
+    thin_work: float = 1.5e9
+    rows_work: float = 5e9
+    max_work: float = 6e11
+    expansions: int = 8
+    least_accepted: float = 0.8
     name: ClassVar[str] = "pair_slice"
     after: ClassVar[str] = "surrogate"
     pace: ClassVar[Pace] = Pace(0.15, 0.0, 3.5e-10)
@@ -80,6 +83,10 @@ class PairSlice(AbstractPosterior):
         "tune": whole(100),
         "thin": whole(1),
         "route": lambda value, name: checks.choice(value, name, ROUTES),
+        "sweeps": whole(1),
+        **dict.fromkeys(("thin_work", "rows_work", "max_work"), checks.positive),
+        "expansions": whole(1),
+        "least_accepted": inside,
     }
 
     def prepare(self, problem):
@@ -89,22 +96,24 @@ class PairSlice(AbstractPosterior):
         route, (fixed, sweep) = self._costs(rows)
         if route == "rows" and rows.n_rows * rows.n_categories > MAX_WRITTEN:
             return Refusal(f"The rows have more than {MAX_WRITTEN} entries to write out.")
-        if route == "quadratic" and rows.n_categories > MAX_CATEGORIES:
-            return Refusal(f"The quadratic has more than {MAX_CATEGORIES} categories.")
+        if route == "quadratic" and rows.n_categories > MAX_SQUARE:
+            return Refusal(f"The quadratic has more than {MAX_SQUARE} categories.")
         thin = self._thin(sweep)
         work = fixed + thin * sweep
-        if work > MAX_WORK:
-            return Refusal(f"Sweeps over pairs must take at most {MAX_WORK:.0e} operations, got {work:.2g}.")
+        if work > self.max_work:
+            return Refusal(f"Sweeps over pairs must take at most {self.max_work:.0e} operations, got {work:.2g}.")
         how = "the rows themselves" if route == "rows" else "a quadratic, accepted by the likelihood"
         reason = f"Slice sampling of pairs of categories on {how}; R-hat says whether it mixed."
         return Preparation(reason, work, (problem, route, thin))
 
     def run(self, plan, rng, watch):
         problem, route, thin = plan.state
-        size, longest = self.draws * self.chains, self.draws * min(LONGEST, MAX_WORK / plan.work)
+        size, longest = self.draws * self.chains, self.draws * min(LIMITS.most, self.max_work / plan.work)
         chains = _Chains(problem.alpha, self.chains, thin * problem.n_categories, problem.rows.sizes, rng)
         steps = iter(watch.track(range(self.tune), "Settling of pair slices"))
-        target = _Exact(problem.rows) if route == "rows" else _settle(chains, problem.rows, self._round, steps)
+        target = (
+            _Exact(problem.rows) if route == "rows" else _settle(chains, problem.rows, self.expansions, self._round, steps)
+        )
         for _ in steps:
             target.draw(chains)
 
@@ -116,8 +125,8 @@ class PairSlice(AbstractPosterior):
                     draws[:, finished] = chains.p
                     accepted.append(moved)
             accepted, doubt = np.array(accepted).T, ""
-            if np.mean(accepted) < MIN_ACCEPTANCE:
-                percent, least = 100 * np.mean(accepted), 100 * MIN_ACCEPTANCE
+            if np.mean(accepted) < self.least_accepted:
+                percent, least = 100 * np.mean(accepted), 100 * self.least_accepted
                 doubt = f"the likelihood accepts {percent:.0f} % of the quadratic's sweeps, below {least:.0f} %"
             return Run(draws[:, : accepted.shape[1]], {"accepted": accepted}, doubt)
 
@@ -136,18 +145,19 @@ class PairSlice(AbstractPosterior):
     def _costs(self, rows):
         """Return (route, (fixed operations, operations per sweep a draw)); from the sizes alone."""
         m, a = rows.n_rows, rows.n_categories
-        sweeps, cost = self.chains * (self.draws + self.tune), 2 * PAIR if rows.sizes else PAIR
-        by_rows = 0.0, sweeps * a * (cost + m * ROW)
-        expansion = 0.1 * m * a**2 + ENTRY * m * a * self.chains * self._round
-        quadratic = EXPANSIONS * expansion + sweeps * ENTRY * m * a, sweeps * a * (cost + a * CATEGORY)
+        # A pair's angle is looked at some ten times, with a logarithm of every row.
+        sweeps, pair = self.chains * (self.draws + self.tune), 600 if rows.sizes else 300
+        by_rows = 0.0, sweeps * a * (pair + 20 * m)
+        expansion = 0.1 * m * a**2 + m * a * self.chains * self._round
+        quadratic = self.expansions * expansion + sweeps * m * a, sweeps * a * (pair + a)
         route = self.route
         if route == "auto":
-            route = "rows" if sum(by_rows) <= ROWS_WORK or a > MAX_CATEGORIES else "quadratic"
+            route = "rows" if sum(by_rows) <= self.rows_work or a > MAX_SQUARE else "quadratic"
         return route, by_rows if route == "rows" else quadratic
 
     def _thin(self, sweep):
         """Return the sweeps per draw; from counts alone, so that a seed gives the same draws everywhere."""
-        return self.thin or int(np.clip(THIN_WORK / sweep, 1, MAX_THIN))
+        return self.thin or int(np.clip(self.thin_work / sweep, 1, self.sweeps))
 
     @property
     def _round(self):
@@ -215,10 +225,10 @@ class _Quadratic:
         return self.rows.log_likelihood(np.ascontiguousarray(p.T)) - self.stand_in.value_and_gradient(p)[0]
 
 
-def _settle(chains, rows, length, steps):
-    """Return the _Quadratic expanded around its own draws, EXPANSIONS times; the chains move along with it."""
+def _settle(chains, rows, expansions, length, steps):
+    """Return the _Quadratic expanded around its own draws, so many times; the chains move along with it."""
     around = (chains.alpha / chains.alpha.sum())[None]
-    for _ in range(EXPANSIONS):
+    for _ in range(expansions):
         target, seen = _Quadratic(rows, rows.quadratic(around)), []
         for _ in range(length):
             next(steps)

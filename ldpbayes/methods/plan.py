@@ -11,20 +11,39 @@ class Pace(NamedTuple):
     Attributes
     ----------
     start, category, operation : float
-        Whatever the size; for each category, of which ``most`` count; for each operation that is counted.
-    most : int
-        Categories beyond which one more takes as good as no time: numpy's calls outweigh them. Chosen once; nobody has
-        shown that it matters.
+        Whatever the size; for each category, up to those that calls of NumPy outweigh; for each operation that is counted.
     """
 
     start: float
     category: float
     operation: float
-    most: int = 60
 
     def seconds(self, work: float, n_categories: int) -> float:
         """Return the predicted seconds of so many operations."""
-        return self.start + self.category * min(n_categories, self.most) + self.operation * work
+        return self.start + self.category * min(n_categories, 60) + self.operation * work
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of one processor core where they were measured: they say beforehand how long moments take.
+
+    Attributes
+    ----------
+    factor : float
+        Of one factor of one cell: moments and the ends of an interval.
+    entry : float
+        Of an entry (report × category) of an expansion.
+    beside : float
+        Above this the log-evidences of other priors are left out beside a fit. Bank: half and double show nothing.
+    """
+
+    factor: float = 4e-5
+    entry: float = 1.2e-8
+    beside: float = 0.5
+
+    def mixed(self, cells: Any, placement: Any) -> float:
+        """Return the predicted seconds of cells under a prior that mixes Dirichlet priors."""
+        return 2 * placement.nodes * self.factor * len(cells) * cells.n_categories
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,8 @@ from ldpbayes.errors import InfeasibleError
 from ldpbayes.methods.conditioned_product import ConditionedProduct, PowerFactors
 from ldpbayes.methods.conditioned_product.batched import log_masses
 from ldpbayes.methods.conditioned_product.factors import grouped
+from ldpbayes.methods.constants import MAX_TABLES
 
-#: Draws need tables of about 20 √w numbers for a category named by w reports; with more than this in all (some GB with
-#: what builds them) they are refused.
-MAX_TABLES = 1e8
 #: Why exact methods apply.
 EVERY = "Every report singles out one category: the posterior is exact at any size."
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.inference import verdict
-from ldpbayes.inference.diagnostics import MAX_DIAGNOSED, chain_diagnostics, extremes, mcse_of_mean
+from ldpbayes.inference.constants import MAX_DIAGNOSED
+from ldpbayes.inference.diagnostics import chain_diagnostics, extremes, mcse_of_mean
 from ldpbayes.inference.effects import Chains, bent
 from ldpbayes.inference.sampling import Run, going_on
 from ldpbayes.inference.target import Target

@@ -293,7 +293,7 @@ class WeightedServer(Factored):
         if mixing.single:  # draws come from factors about the posterior mean itself
             return nodes
         self.look()
-        for _ in range(placement.rounds):
+        for _ in range(6):
             nodes = placement.place(mixing, lambda priors: self.log_evidences(priors)[:, 0], near=nodes)
             means, variances = self.moments(nodes.priors)
             mean = nodes.weights @ means

@@ -43,7 +43,7 @@ class Walks:
     def __init__(self, form: Forms, law: Any, number: int, rng: np.random.Generator):
         density = Filtered.about(form, law)
         at = [0.5 * chain_rng.standard_normal(density.size) for chain_rng in rng.spawn(number)]
-        self.density, self.at, self.steps, _ = sampling.settled(density, at, density.rounds, rng)
+        self.density, self.at, self.steps, _ = sampling.settled(density, at, 8, rng)
 
     def by_hmc(self, rng: np.random.Generator, watch: Any, going: sampling.Going) -> sampling.Run:
         """Return the Run of Hamiltonian Monte Carlo, whose z are unknowns of the prior."""
@@ -76,24 +76,10 @@ class Filtered:
         Of log τ along the coordinate of log σ.
     mean, precision : (a,) arrays
         The pseudo-reports.
-    usual : float
-        Scales at first, as a share of their prior mean. Chosen once; draws take its place.
-    unsettled : float
-        Spread of the logs of scales at first. Chosen once; draws take its place.
-    newton : int
-        Steps towards the mode at the usual scales, ever shorter ones, where steps would turn round for ever. Chosen once.
-    farthest : float
-        Nats by which a step moves a category at most, and by which a pseudo-report lies from the mean of η. Chosen once.
-    looked : int
-        Draws that the curvature of the log-likelihood is looked at for. Chosen once.
-    least : float
-        Share of the part of the curvature that is never negative, which the curvature is at least. Chosen once.
-    rounds : int
-        Rounds of trajectories that settle the coordinates. Chosen once: more left chains as they were.
-    particles : int
-        Of the evidence, whose error falls with their square root. Chosen once, for errors of a tenth of a nat.
-    kept : float
-        Share of the effective particles that is kept at a step of their way. Chosen once.
+
+    Notes
+    -----
+    Bank: half and double of any of its numbers show nothing; draws take the place of where they begin.
     """
 
     form: Forms
@@ -103,15 +89,6 @@ class Filtered:
     slant: float
     mean: np.ndarray
     precision: np.ndarray
-    usual: float = 0.4
-    unsettled: float = 0.3
-    newton: int = 32
-    farthest: float = 3.0
-    looked: int = 60
-    least: float = 0.1
-    rounds: int = 8
-    particles: int = 300
-    kept: float = 0.97
 
     @classmethod
     def about(cls, form, law):
@@ -119,13 +96,13 @@ class Filtered:
         a, shape = form.arrays[0].shape[1], 0.5 * law.degrees + 0.5  # of weights, given steps
         middle = np.full(a + 1, digamma(shape) - math.log(shape))
         spread = np.full(a + 1, math.sqrt(polygamma(1, shape)))
-        middle[:2], spread[:2] = np.log([cls.usual / law.rate, cls.usual * law.local]), cls.unsettled
+        middle[:2], spread[:2] = np.log([0.4 / law.rate, 0.4 * law.local]), 0.3
         eta = np.full(a, -math.log(a))  # normalized, here and below
         density = cls(form, law, middle, spread, 0.0, eta, np.ones(a))
-        for step in range(1, cls.newton + 1):
+        for step in range(1, 33):  # towards the mode, where Newton's steps alone would turn round for ever
             density = density.informed(eta[None], 1.0)
             moved = density.of(np.zeros(density.size))[2 * a + 1 :]
-            longest = cls.farthest / step
+            longest = 3.0 / step
             eta = eta + np.clip(moved - logsumexp(moved) - eta, -longest, longest)
         return density
 
@@ -204,10 +181,10 @@ class Filtered:
         a, z, number = self.mean.size, self.of(u), len(u)
         logs = z[:, : a + 1]
         spread = logs.std(axis=0)
-        lower = np.linalg.cholesky(np.cov(logs[:, :2].T) + self.unsettled**2 / number * np.eye(2))
+        lower = np.linalg.cholesky(np.cov(logs[:, :2].T) + 0.3**2 / number * np.eye(2))
         spread[:2] = np.diag(lower)
         density = replace(self, middle=logs.mean(axis=0), spread=spread, slant=lower[1, 0])
-        return density.informed(z[:: max(number // self.looked, 1), 2 * a + 1 :], self.least)
+        return density.informed(z[:: max(number // 60, 1), 2 * a + 1 :], 0.1)
 
     def informed(self, eta, least):
         """Return the same density with pseudo-reports that say of η what the reports say near draws of it (S, a).
@@ -226,7 +203,7 @@ class Filtered:
         )
         precision = 1 / (1 / (bends + 1e-300)).mean(axis=0)
         precision = np.maximum(precision, least / a)  # there is some, so that the level of η is known
-        shift = np.clip(slopes.mean(axis=0) / precision, -self.farthest, self.farthest)
+        shift = np.clip(slopes.mean(axis=0) / precision, -3.0, 3.0)
         return replace(self, mean=eta.mean(axis=0) + shift, precision=precision)
 
     def unknowns(self, z):
@@ -265,7 +242,7 @@ def log_evidence(problem, form, rng):
     rng : numpy.random.Generator
     """
     density = Walks(form, problem.prior, 1, rng).density
-    particles, a = density.particles, density.mean.size
+    particles, a = 300, density.mean.size  # for errors of a tenth of a nat
     path = []
 
     def ratio(u):
@@ -273,7 +250,7 @@ def log_evidence(problem, form, rng):
         return values + 0.5 * (u**2).sum(axis=1), slopes + u
 
     with np.errstate(all="ignore"):  # a trajectory that leaves the posterior may overflow
-        annealed(ratio, density.size, path, density.kept, particles // 4, rng)
+        annealed(ratio, density.size, path, 0.97, particles // 4, rng)
         u, log_weight = annealed(ratio, density.size, path, 0.0, particles, rng)
     eta = density.of(u)[:, 2 * a + 1 :]
     # What the form leaves out is a constant, the same at every draw, except where it is an expansion.

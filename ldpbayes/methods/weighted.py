@@ -8,7 +8,8 @@ from ldpbayes.inference.target import Target
 from ldpbayes.inference.weighted import from_prior, weighted
 from ldpbayes.methods import loglinear
 from ldpbayes.methods.base import AbstractPosterior, Pace, Preparation, Refusal
-from ldpbayes.methods.forms import MAX_ENTRIES, Apart, Forms, entries
+from ldpbayes.methods.constants import MAX_ENTRIES
+from ldpbayes.methods.forms import Apart, Forms, entries
 from ldpbayes.methods.outcome import Outcome
 
 

@@ -28,12 +28,12 @@ from ldpbayes.priors.links import LINKS, logits_of, scale_of
 from ldpbayes.priors.regression import BETWEEN, INTERCEPT, SCALE, Effects, Monotone, Regression, moments_of, walk_root
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.designs import ListExperiment
-from ldpbayes.regression import denying, devices, lists, maximum, predictor_maximum, predictor_target
+from ldpbayes.regression import denying, devices, lists, maximum, predictor_target
 from ldpbayes.regression.beside import Beside
 from ldpbayes.regression.constants import ROUNDING
 from ldpbayes.regression.design import MAX_COLUMNS, Design, arrays
+from ldpbayes.regression.estimating import estimate
 from ldpbayes.regression.formula import Formula
-from ldpbayes.regression.marginal import maximize_marginal
 from ldpbayes.regression.predictor import OutcomeRecords, Predicted
 from ldpbayes.regression.reports import Asked, RowReports, cells_of, read_reports, reports_of_cells
 from ldpbayes.regression.table import clean, to_pandas
@@ -46,17 +46,37 @@ if TYPE_CHECKING:
     from ldpbayes.result import Result
 
 METHODS = ("auto", "weighted", "hmc", "nuts", "mle")
-#: More unknowns than this go to NUTS at once.
-MAX_UNKNOWNS = 400
-#: Draws of which the expected frequencies are averaged.
-AVERAGED = 200
-#: Seconds of each cell × category × draw, of fits that are announced as slow with a remedy where they take ten.
-EACH = 2.5e-9
-#: A factor of so many levels as plain columns, with fewer reports a level than this, is announced as slow, with a remedy.
-MANY_LEVELS, WEAK_LEVEL = 40, 500
-#: The prior decides on a coefficient where twice its weight moves the mean or an end by more than so many log odds for one
-#: sd of the column.
-FLOOR_ODDS = 0.3
+
+
+@dataclass(frozen=True)
+class Serving:
+    """When a regression is served otherwise, and what it says.
+
+    Attributes
+    ----------
+    unknowns : int
+        More of them go to chains at once. Chosen once: mixtures of so many dimensions need too many draws.
+    averaged : int
+        Draws of which the expected frequencies are averaged. Chosen once: their regression on P takes most of the error.
+    each, slow : float
+        Seconds of each cell × category × draw (measured), and those from which a fit is announced. Chosen once.
+    levels, weak : int
+        A factor of so many levels as plain columns, with fewer reports a level, is announced with a remedy. Chosen once.
+    floor : float
+        The prior decides on a coefficient where twice its weight moves the mean or an end by more log odds for one sd of the
+        column. Chosen once.
+    """
+
+    unknowns: int = 400
+    averaged: int = 200
+    each: float = 2.5e-9
+    slow: float = 10.0
+    levels: int = 40
+    weak: int = 500
+    floor: float = 0.3
+
+
+SERVING = Serving()
 
 
 class Settings(TypedDict, total=False):
@@ -284,9 +304,9 @@ def regress(
     facts = {"dropped": reports.dropped} if reports.dropped else {}
     if method == "mle":
         with OneThread():
-            estimate = _maximum(model, request.ci_prob, draws * chains)
-        estimate.attrs |= facts | {"mechanisms": mechanisms(model.channels()), "formula": model.text}
-        return estimate
+            best = estimate(model, request.ci_prob, draws * chains)
+        best.attrs |= facts | {"mechanisms": mechanisms(model.channels()), "formula": model.text}
+        return best
     reports.pooled.warn_if_unidentified()
     checks.draws_size(draws, chains, model.prior.n_unknowns)
     with OneThread():
@@ -606,117 +626,19 @@ def _scales(prior, design, unit):
     return scales, {name: unit * scale for name, scale in between.items()}
 
 
-# ---- maximum likelihood --------------------------------------------------------------------------------------------------
-def _maximum(model, ci_prob, draws):
-    """Return the Maximum of a model."""
-    prior, reports = model.prior, model.reports
-    if model.records is not None:
-        if model.design.columns.groups:
-            raise InfeasibleError("Maximum likelihood beside an outcome is for common terms only; take the posterior.")
-        return predictor_maximum.estimate(replace(model.target, flat=True), model.n_reports, ci_prob, maximum.MAXIMA.near)
-    if isinstance(prior, Beside) and not isinstance(prior, denying.Denied):
-        raise InfeasibleError("Maximum likelihood is not for the trait of lists; take the posterior.")
-    if isinstance(prior, Beside) and (reports.weighted or prior.effects):
-        raise InfeasibleError("Maximum likelihood beside those who deny has no weights and no groups; take the posterior.")
-    if reports.pooled.unidentified():
-        raise InfeasibleError(reports.pooled.identifiability())
-    if prior.monotone:
-        raise InfeasibleError(f"Maximum likelihood has no effects of steps ({prior.monotone[0].name}); take the posterior.")
-    target, weighted, mixed, next_lower = replace(model.target, flat=True), reports.weighted, None, np.inf
-    if model.known is not None and (weighted or prior.effects):
-        raise InfeasibleError("Maximum likelihood with known totals has no weights and no effects of groups.")
-    if prior.effects:
-        if weighted:
-            name = prior.effects[0].name
-            raise InfeasibleError(f"Maximum likelihood with survey weights has common terms only, no effects ({name}).")
-        mixed = maximize_marginal(target, model.one_factor)
-        z, covariance, prior = mixed.theta, mixed.covariance, replace(prior, effects=())
-    else:
-        z, covariance, next_lower = maximum.maximize(target)
-    said = ""
-    if model.known is not None:
-        bound, said = replace(model, target=target).with_totals(z, covariance, draws)
-        z, values, vectors = find_mode(bound.target, z)
-        covariance = (vectors / values) @ vectors.T
-    if weighted:
-        scores = maximum.scores_of(target, z, model.cell, reports)
-        effect, before = reports.design(scores), maximum.on_columns(prior, z, covariance)[1]
-        covariance = covariance @ effect.variance @ covariance
-    free, inverse = len(covariance), covariance
-    coefficients, errors, covariance = maximum.on_columns(prior, z, covariance)
-    labels, terms = prior.categories, tuple(prior.terms)
-    if weighted and (untold := [term for term, *pair in zip(terms, errors, before, strict=True) if _vanishes(*pair)]):
-        raise InfeasibleError(
-            f"The sample does not tell the variance of the coefficients of {listed(untold)}: their columns vary between so "
-            "few clusters that scores add up to 0 in each; use the posterior, which takes respondents as independent there."
-        )
-    coords = {"term": list(terms), "category": list(labels)}
-    value = (target.value_and_gradient(z)[0] if mixed is None else mixed.value) + target.reports.constant
-    n = model.n_reports
-    cells = f"{target.reports.n_cells:,} cell{'s' if target.reports.n_cells > 1 else ''}"
-    sentence = f"Maximum likelihood of {n:,} reports in {cells}; standard errors from " + (
-        "the variance of the weighted scores." if weighted else "the observed information."
-    )
-    if said:
-        sentence += f" {said}"
-    if mixed is not None:
-        sentence += f" {mixed.sentence()}"
-    if next_lower < maximum.MAXIMA.near:
-        sentence += f" The likelihood has another maximum, only {next_lower:.2g} nats lower; standard errors leave it out."
-    deviance = -2 * value
-    attrs = {
-        "question": "Regression by maximum likelihood",
-        "formula": model.design.text,
-        "terms": terms,
-        "categories": labels,
-        "reference": labels[prior.reference],
-        "link": prior.link,
-        "log_likelihood": value,
-        "deviance": deviance,
-        "n_parameters": free,
-        "aic": np.nan if weighted or said else deviance + 2 * free,
-        "bic": np.nan if weighted or said else deviance + free * float(np.log(n)),
-        "n_reports": n,
-        "outcome": sentence,
-        "weighted": weighted,
-        "ci_prob": ci_prob,
-    }
-    data = {
-        name: (("term", "category"), array) for name, array in (("coefficients", coefficients), ("standard_errors", errors))
-    }
-    if isinstance(prior, denying.Denied):
-        denial, denial_errors = prior.at_means(z, inverse)
-        data |= {"denial": (("denied",), denial), "denial_errors": (("denied",), denial_errors)}
-        coords["denied"] = [labels[x] for x in prior.denied]
-    if mixed is not None:
-        effects = model.prior.effects
-        units = np.array([effect.unit for effect in effects])
-        spread = np.sqrt(np.diag(mixed.covariance)[prior.spans[""].stop :])
-        data |= {"group_sd": (("effects",), mixed.sds / units), "group_sd_errors": (("effects",), spread / units)}
-        data |= mixed.variables()
-        coords |= {"effects": [effect.name for effect in effects]}
-        coords |= {f"{effect.name}_level": list(effect.levels) for effect in effects}
-    return maximum.Maximum(data | {"covariance": (("coefficient", "coefficient_bis"), covariance)}, coords, attrs)
-
-
-def _vanishes(errors, before):
-    """Return whether standard errors over the design are zero, but for rounding, beside those without it."""
-    return bool((errors < 1e-6 * before).any())
-
-
 # ---- the posterior -------------------------------------------------------------------------------------------------------
 def _posterior(model, request, watch):
     """Return the result of a model by the asked method, or by the first whose draws can be trusted."""
     facts, rng, method = {}, np.random.default_rng(request.random_seed), request.name
     size = model.target.reports.n_cells * model.prior.n_categories * request.draws * request.chains
-    if size * EACH > 10:
+    if size * SERVING.each > SERVING.slow:
         warn(
-            f"{model.target.reports.n_cells:,} distinct rows of covariates make this fit slow (about {size * EACH:.0f} s of "
-            "weights); covariates that are rounded or binned make fewer.",
+            f"{model.target.reports.n_cells:,} distinct rows of covariates make this fit slow (about "
+            f"{size * SERVING.each:.0f} s of weights); covariates that are rounded or binned make fewer.",
             DiagnosticWarning,
         )
     _warn_of_levels(model)
-    chains_alone = method in ("hmc", "nuts") or (method != "weighted" and model.prior.n_unknowns > MAX_UNKNOWNS)
+    chains_alone = method in ("hmc", "nuts") or (method != "weighted" and model.prior.n_unknowns > SERVING.unknowns)
     if chains_alone and model.prior.disjoint() is not None and not (model.reports.weighted or model.known):
         # Chains look for their middle by groups; the Hessian of all of them together takes long.
         mode = (maximum.starting_point(model.target),)
@@ -738,8 +660,10 @@ def _posterior(model, request, watch):
         covariance = (mode[2] / mode[1]) @ mode[2].T
         model, facts["totals"] = model.with_totals(mode[0], covariance, request.draws * request.chains)
         mode = find_mode(model.target, mode[0], watch)
-    if method == "weighted" and model.prior.n_unknowns > MAX_UNKNOWNS:
-        raise InfeasibleError(f"The method weighted takes at most {MAX_UNKNOWNS} unknowns, got {model.prior.n_unknowns}.")
+    if method == "weighted" and model.prior.n_unknowns > SERVING.unknowns:
+        raise InfeasibleError(
+            f"The method weighted takes at most {SERVING.unknowns} unknowns, got {model.prior.n_unknowns}."
+        )
     steps = {} if chains_alone else {"weighted": lambda: _about_the_mode(model, mode, request, rng, watch)}
     if method != "weighted":
         steps["chains"] = lambda: _by_chains(model, mode[0], request, watch)
@@ -769,7 +693,7 @@ def _warn_of_levels(model):
     """Warn of a factor with many weak levels that are plain columns: chains sample them, and random effects need none."""
     for part in dict.fromkeys(part for block in model.design.blocks for part, _ in block):
         levels = len(part.levels or ())
-        if levels >= MANY_LEVELS and model.reports.count.sum() < WEAK_LEVEL * levels:
+        if levels >= SERVING.levels and model.reports.count.sum() < SERVING.weak * levels:
             warn(
                 f"{part.name} has {levels:,} levels, each with a coefficient of its own and few reports: that may take "
                 f"minutes, and the prior may decide on many. (1 | {part.name}) estimates them together, in less.",
@@ -947,7 +871,7 @@ def _add_frequency(tree, model, sample):
     import xarray as xr
 
     z, p = (x.reshape(-1, x.shape[-1]) for x in (sample.unknowns, sample.distribution))
-    chosen = np.unique(np.linspace(0, len(z) - 1, AVERAGED).astype(int))
+    chosen = np.unique(np.linspace(0, len(z) - 1, SERVING.averaged).astype(int))
     f, p = model.target.likelihoods(z[chosen], tallies=True)[2], p[chosen]
     f = f / f.sum(axis=1, keepdims=True)
     offset = p - p.mean(axis=0)
@@ -1004,4 +928,4 @@ def _scaled(prior, z, ci_prob):
     if isinstance(prior, predictor_target.OutcomePrior):
         more, terms, log_density = prior.told(z)
         values, names, log_prior = np.hstack([values, more]), names + terms, log_prior + log_density
-    return Scaled.of_draws(values, log_prior, shares=False, floor=FLOOR_ODDS, ci_prob=ci_prob), names
+    return Scaled.of_draws(values, log_prior, shares=False, floor=SERVING.floor, ci_prob=ci_prob), names

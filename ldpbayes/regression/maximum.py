@@ -91,6 +91,10 @@ class Maximum(Answer):
     __slots__ = ()
 
     @property
+    def link(self) -> str:  # type: ignore[override]
+        return str(self.attrs.get("link", "logit"))
+
+    @property
     def weighted(self) -> bool:  # type: ignore[override]
         return bool(self.attrs["weighted"])
 

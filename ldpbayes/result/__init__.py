@@ -9,7 +9,6 @@ first; all other facts are those of the group ``details``, and ``facts_of`` read
 """
 
 from ldpbayes.result.attaching import attach
-from ldpbayes.result.beside import add_confidence, add_estimates
 from ldpbayes.result.building import EXACT, build
 from ldpbayes.result.cells import select, stack
 from ldpbayes.result.compliers import extended_draws
@@ -21,8 +20,6 @@ from ldpbayes.result.validation import validate
 __all__ = [
     "EXACT",
     "Result",
-    "add_confidence",
-    "add_estimates",
     "attach",
     "build",
     "extended_draws",

@@ -9,34 +9,17 @@ import xarray as xr
 from ldpbayes.inference.scaling import VERDICTS, Scaled
 
 
-def add_estimates(result: xr.DataTree, data: Any, estimates: Sequence[Sequence[Any]]) -> xr.DataTree:
-    """Add the group ``estimate``: value and standard_error (estimator, [cell,] category), log_likelihood, gap and outcome.
+def estimates_of(data: Any, estimates: Sequence[Sequence[Any]], categories: Any) -> xr.Dataset:
+    """Return the group ``estimate``: value, standard_error (estimator, [cell,] category), log_likelihood, gap, outcome.
 
     Where the data have derived quantities also derived and derived_standard_error (estimator, [cell,] quantity). An
     estimator that some cell lacks has nan there.
 
     Parameters
     ----------
-    result : DataTree
     data : Collection or Cells
     estimates : sequence of sequences of Estimate
         Of each cell, or of the one collection.
-
-    Returns
-    -------
-    DataTree
-    """
-    result["estimate"] = xr.DataTree(estimates_of(data, estimates, result["posterior"]["category"].values))
-    return result
-
-
-def estimates_of(data: Any, estimates: Sequence[Sequence[Any]], categories: Any) -> xr.Dataset:
-    """Return the group that ``add_estimates`` adds.
-
-    Parameters
-    ----------
-    data, estimates
-        As there.
     categories : sequence of str
         Labels of P: fewer than the data's where respondents may ignore the device.
     """
@@ -67,26 +50,15 @@ def estimates_of(data: Any, estimates: Sequence[Sequence[Any]], categories: Any)
     return xr.Dataset(variables, coords)
 
 
-def add_confidence(result: xr.DataTree, data: Any, intervals: Sequence[Any]) -> xr.DataTree:
-    """Add the group ``confidence``: lower and upper (target, [cell,] category), and the support counts that they come from.
+def confidence_of(data: Any, intervals: Sequence[Any]) -> xr.Dataset:
+    """Return the group ``confidence``: lower and upper (target, [cell,] category), and the support counts behind them.
 
     Parameters
     ----------
-    result : DataTree
     data : Collection or Cells
     intervals : sequence of Confidence
         Of each cell, or of the one collection.
-
-    Returns
-    -------
-    DataTree
     """
-    result["confidence"] = xr.DataTree(confidence_of(data, intervals))
-    return result
-
-
-def confidence_of(data: Any, intervals: Sequence[Any]) -> xr.Dataset:
-    """Return the group that ``add_confidence`` adds, of the same arguments."""
     variables = {
         name: (("target", *data.dims), _stacked(data, [getattr(ends, name) for ends in intervals], 1))
         for name in ("lower", "upper")

@@ -67,8 +67,8 @@ def of_scan(result: Any, *, output: str | None = None) -> Page:
 
 def _row(key: Sequence, cell: Any, result: Any, sampled: bool) -> tuple:
     """Return the row of one cell."""
-    sample = result.samples.get(tuple(key))
-    size = [None if sample is None else len(sample.keys)] if sampled else []
+    samples = [channel.samples[tuple(key)] for channel in result.by_channel if tuple(key) in channel.samples]
+    size = [sum(len(sample.keys) for sample in samples) if samples else None] if sampled else []
     names = [str(part) for part in key]
     if cell.keeps_reports:
         form = "counts" if result.protocol.countable() else "whole reports"
@@ -103,7 +103,7 @@ def _sum_of_all(result: Any, sums: list) -> Note:
     n = float(sum(n for _, n in known))
     tested = fitness_of_excess(sum(excess for excess, _ in known), n)
     said = f"All cells together: {tested.verdict}"
-    levels = shown_levels(result.protocol, n)
+    levels = shown_levels(result.protocol, n) if len(result.protocols) == 1 else None
     if levels is not None:
         low, high = (f"{level:.4g}" if 0 < level < np.inf else "" for level in levels)
         ends = " or ".join(filter(None, (low and f"{low} and less", high and f"{high} and more")))
@@ -131,16 +131,13 @@ def _monitored(result: Any) -> list[Note]:
 
 def _beyond(key: Any, result: Any) -> tuple[float | None, float]:
     """Return the share of supports of a cell that no P explains, and its p-value over all its channels."""
-    parts = []
-    for channel in result.by_channel:
-        cell = channel.cells.get(tuple(key))
-        if cell is not None:
-            n, supports = cell.n_reports, cell.likelihood.support_counts()
-            parts.append((n, beyond(channel.protocol, n, supports)))
-    if not parts or any(found is None for _, found in parts):
+    cells = [(channel.protocol, channel.cells[tuple(key)]) for channel in result.by_channel if tuple(key) in channel.cells]
+    found = [beyond(protocol, cell.n_reports, cell.likelihood.support_counts()) for protocol, cell in cells]
+    parts = [part for part in found if part is not None]
+    if len(parts) < len(cells):
         return None, 1.0
-    total = sum(n for n, _ in parts)
-    return sum(n * found[0] for n, found in parts) / total, min(1.0, len(parts) * min(found[1] for _, found in parts))
+    sizes = [cell.n_reports for _, cell in cells]
+    return float(np.average([share for share, _ in parts], weights=sizes)), min(1.0, len(parts) * min(p for _, p in parts))
 
 
 def _beyond_of_all(result: Any) -> list[Note]:

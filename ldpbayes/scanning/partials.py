@@ -183,8 +183,8 @@ class ChannelSums:
         chosen = self.chosen if other.chosen is None else other.chosen
         if self.chosen is not None and other.chosen is not None:
             chosen = self.chosen.joined(other.chosen)
-        merged, held = self.merged and other.merged, {"samples": samples, "origins": origins, "chosen": chosen}
-        return ChannelSums(tuple(places), sums, errors, rows, merged=merged, settled=settled, most=most, **held)
+        merged, keys = self.merged and other.merged, tuple(places)
+        return ChannelSums(keys, sums, errors, rows, merged, settled, samples, most, origins, chosen)
 
     def _added(self, other, moved, n):
         """Return the sums of both pieces over n cells, and what rounding took from them."""

@@ -15,8 +15,8 @@ from recorded import record
 
 from ldpbayes import GRR, Cells, Collection, Tally
 from ldpbayes.methods.base import Watch
+from ldpbayes.methods.constants import MAX_ENTRIES
 from ldpbayes.methods.expanded import expand
-from ldpbayes.methods.forms import MAX_ENTRIES
 from ldpbayes.methods.hmc import HMC
 from ldpbayes.methods.nuts import NUTS
 from ldpbayes.methods.problem import Joint

@@ -171,7 +171,7 @@ def test_labels_must_fit(held):
 
     with pytest.raises(ArgumentError, match="8 labels"):
         Summarized(["a", "b"], held[1])
-    assert "pilot" in ExpansionAccuracy(0.1, 0.2, "a bound", 0.0).problem
+    assert "pilot" in ExpansionAccuracy(0.1, 0.2, "a bound", 0.0, 0.0).problem
     assert Dirichlet.jeffreys(8).total == 4
 
 

@@ -200,15 +200,14 @@ def test_chains_that_are_short_of_draws_go_on():
     assert result["sample_stats"]["accepted"].shape == (4, 200)
 
 
-def test_refusals(monkeypatch):
+def test_refusals():
     collection = collected(GRR(4, 1.0), 100, seed=1)
     with pytest.raises(InfeasibleError, match=r"concentration to be at least 0\.2, got 0\.1"):
         fit(collection, 0.1, PairSlice(), estimates=False)
     large = collected(GRR(5000, 1.0), 100, seed=1)
     assert "4096 categories" in PairSlice(route="quadratic").feasibility(large, "flat").reason
-    monkeypatch.setattr("ldpbayes.methods.pair_slice.MAX_WORK", 1e6)
     with pytest.raises(InfeasibleError, match=r"at most 1e\+06 operations"):
-        fit(collection, "flat", PairSlice(), estimates=False)
+        fit(collection, "flat", PairSlice(max_work=1e6), estimates=False)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from commands import run
 
 import ldpbayes as lb
 from ldpbayes import hashing
@@ -112,3 +113,18 @@ def test_the_version_is_written_and_read():
         with pytest.raises(lb.errors.DataError) as caught:
             read(pa.table({"report": [0, 1], "protocol": newer}))
         assert "version 2" in str(caught.value)
+
+
+def test_the_command_line_reads_bits_with_the_lowest_first(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    protocol = UnaryEncoding.optimized(4, 1.0)
+    bits = np.unpackbits(protocol.privatize(np.arange(40) % 4, np.random.default_rng(0)), axis=1, count=4)
+    pd.DataFrame({"report": ["b" + "".join(map(str, row[::-1])) for row in bits]}).replace("^b", "0b", regex=True).to_csv(
+        "r.csv", index=False
+    )
+    options = ["--protocol", "oue", "-p", "epsilon=1", "--categories", "4", "--bitorder", "little"]
+    assert run(capsys, "scan", "r.csv", *options, "--output", "s.parquet")[0] == 0
+    (cell,) = lb.read("s.parquet").values()
+    rows = lb.collections.Tally(protocol, np.packbits(bits, axis=1))
+    assert np.array_equal(cell.tallies[0].reports, rows.reports) and np.array_equal(cell.tallies[0].counts, rows.counts)
+    assert run(capsys, "check", "r.csv", *options)[0] == 0

@@ -421,7 +421,7 @@ CALLS = {
     "HMC": _drawn("HMC", written=60_000),
     "Weighted": _drawn("Weighted"),
     "PairSlice": _drawn("PairSlice", tune=100, thin=1, route="auto"),
-    "Quadrature": _drawn("Quadrature", tolerance=1e-6, nodes=28, coarser=0.8, left_out=1e-9, node_work=12.0, max_work=6e9),
+    "Quadrature": _drawn("Quadrature", tolerance=1e-6, nodes=28, max_work=6e9),
     "Surrogate": _drawn("Surrogate"),
     # ---- fit and check
     "fit": lambda m: dict(
@@ -751,7 +751,7 @@ RESULTS = {
 
 #: Functions by which the package builds results: no user calls them.
 INNER = {
-    "add_confidence", "add_estimates", "build",
+    "build",
     "extended_draws", "stack", "of_parts",
 }  # fmt: skip
 

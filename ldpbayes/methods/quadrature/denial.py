@@ -16,6 +16,7 @@ from scipy.special import logit, ndtri
 
 from ldpbayes.methods.merging import Merged, quantile
 from ldpbayes.methods.problem import checked_concentrations
+from ldpbayes.methods.quadrature.constants import NEAR
 from ldpbayes.methods.quadrature.draws import Drawer
 from ldpbayes.methods.quadrature.integrals import integrate
 from ldpbayes.methods.quadrature.integrand import Integrand, maximized, reach_of
@@ -141,9 +142,6 @@ class DenialMixture:
     resolved : float
         Probability by which an end may be off, and the sum of weights that distribution functions leave out. Chosen once:
         some 1e-4 posterior sd.
-    near : int
-        Nodes of δ that interpolate between nodes, and points for each node. Chosen so that ends agree with grids: four put
-        one off by 4e-3 sd.
     """
 
     integrand: DenialIntegrand
@@ -157,7 +155,6 @@ class DenialMixture:
     rule: Any
     watch: Any = field(repr=False)
     resolved: float = 1e-5
-    near: int = 8
     _functions: dict = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -221,7 +218,7 @@ class DenialMixture:
     @cached_property
     def _between(self):
         """(δ, weight, places and shares of the nodes about each) of many points: the density of δ is smooth."""
-        denial, near = self._denial, self.near
+        denial, near = self._denial, NEAR
         t, weight = jacobi(near * self.delta.size, denial.low, denial.high)
         weight = weight * np.maximum(denial.density(t), 0)
         matter = weight > self.resolved / weight.size

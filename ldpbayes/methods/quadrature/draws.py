@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-from ldpbayes.methods.quadrature.constants import BATCH, KEPT_NODES
+from ldpbayes.methods.quadrature.constants import BATCH, CELLS, KEPT_NODES
 from ldpbayes.methods.quadrature.integrand import Integrand, windows
 from ldpbayes.methods.quadrature.margins import interpolation
 from ldpbayes.methods.quadrature.rules import ProductRule, jacobi, remainder, stick_rule
@@ -23,9 +23,6 @@ class Drawer:
         Its nodes are what draws start from.
     nodes : int
         Of conditional densities.
-    cells : int
-        Of the distribution function of a conditional density. Chosen so that inverting it is off by less than 1e-4 in
-        probability.
     kept_nodes : int
         That stay in memory; beyond them batches are computed a second time.
     """
@@ -33,7 +30,6 @@ class Drawer:
     integrand: Integrand
     rule: ProductRule
     nodes: int
-    cells: int = 512
     kept_nodes: int = KEPT_NODES
 
     def draw(self, size, rng, watch):
@@ -77,7 +73,7 @@ class Drawer:
         image = foot[:, None, :] * complement[:, :, None] + head[:, None, :] * v[:, :, None]
         with np.errstate(divide="ignore"):
             log_weight += np.log(image) @ self.integrand.counts
-        t = inverted(log_weight, low, high, alpha, after, self.cells, rng)
+        t = inverted(log_weight, low, high, alpha, after, CELLS, rng)
         v = low + (high - low) * t
         out = p.copy()
         out[:, stick] = rest * v

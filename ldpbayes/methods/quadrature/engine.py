@@ -16,7 +16,7 @@ from ldpbayes import checks
 from ldpbayes.errors import ConvergenceError
 from ldpbayes.inference.ends import tails
 from ldpbayes.inference.verdict import Verdict
-from ldpbayes.methods.base import AbstractPosterior, Outcome, Pace, Preparation, Refusal, inside, whole
+from ldpbayes.methods.base import AbstractPosterior, Outcome, Pace, Preparation, Refusal, whole
 from ldpbayes.methods.frequency import frequency_moments
 from ldpbayes.methods.quadrature.denial import DenialIntegrand
 from ldpbayes.methods.quadrature.device import DeviceIntegrand
@@ -104,7 +104,7 @@ class Quadrature(AbstractPosterior):
     """Moments, evidence and margins by conical (stick-breaking) Gauss–Jacobi quadrature, with its error; i.i.d. draws.
 
     With sticks v_i = P_i / (P_i + … + P_g) the prior is a product of Betas and the likelihood a polynomial. The rule with
-    q nodes a stick is compared with a coarser one; q grows until they agree to ``tolerance``. Each margin comes from
+    q nodes a stick is compared with one of four fifths; q grows until they agree to ``tolerance``. Each margin comes from
     the rule that breaks its category first: its density is known at the nodes of the first stick, a polynomial times a
     Beta weight, and is integrated and inverted as such. Draws start at independent draws from the nodes and then move
     along every stick once by its exact conditional: since the rule integrates smooth functions to its stated error and
@@ -119,16 +119,10 @@ class Quadrature(AbstractPosterior):
     draws, chains : int
         chains × draws i.i.d. draws of (P, F), and of δ.
     tolerance : float
-        Largest accepted difference between the two rules: means in posterior sd, sd relative, log-evidence in nats.
+        Largest accepted difference between the two rules: means in posterior sd, sd relative, log-evidence in nats. Windows
+        may leave out a thousandth of it of the mass.
     nodes : int
         Of a stick at the first try. Chosen once: four of five surveys are resolved.
-    coarser : float
-        Nodes of the coarser rule as a share; where the rules differ, there are as many more. Chosen once; nobody has shown
-        that it matters.
-    left_out : float
-        Largest share of the mass that windows may leave out. Chosen once: far below the tolerance.
-    node_work : float
-        Operations of a node beside one for each row, measured.
     max_work : float
         Operations. Chosen once: about a minute.
 
@@ -139,9 +133,6 @@ class Quadrature(AbstractPosterior):
 
     tolerance: float = 1e-6
     nodes: int = 28
-    coarser: float = 0.8
-    left_out: float = 1e-9
-    node_work: float = 12
     max_work: float = 6e9
     name: ClassVar[str] = "quadrature"
     after: ClassVar[str] = "exact"
@@ -151,9 +142,6 @@ class Quadrature(AbstractPosterior):
     checked: ClassVar[Mapping] = {
         "tolerance": checks.positive,
         "nodes": whole(2),
-        "coarser": inside,
-        "left_out": inside,
-        "node_work": checks.positive,
         "max_work": checks.positive,
     }
 
@@ -246,7 +234,7 @@ class Quadrature(AbstractPosterior):
     @property
     def _usual(self) -> int:
         """Nodes a stick by which operations are predicted: those of the second try."""
-        return math.ceil(self.nodes / self.coarser)
+        return math.ceil(self.nodes / 0.8)
 
     @property
     def _interpolated(self) -> int:
@@ -255,7 +243,7 @@ class Quadrature(AbstractPosterior):
 
     def _work(self, g, m, nodes, passes=1):
         """Return the operations of rules over g categories and m rows: one for the moments and one for each margin."""
-        return (g + passes) * ProductRule(nodes).size(g) * (self.node_work + m)
+        return (g + passes) * ProductRule(nodes).size(g) * (12 + m)  # a node takes as long as twelve rows
 
     def _too_much(self, work, size):
         return Refusal(f"Quadrature takes at most {self.max_work:.0e} operations, got {work:.2g} ({size}).")
@@ -319,18 +307,19 @@ class Quadrature(AbstractPosterior):
         plan : callable
             Nodes of a stick → Preparation or Refusal.
         """
-        rule, coarse, rough = ProductRule(nodes), ProductRule(math.ceil(self.coarser * nodes)), None
+        rule, coarse, rough = ProductRule(nodes), ProductRule(math.ceil(0.8 * nodes)), None
+        least = self.tolerance / 1000
         while True:
             fine = integrated(integrand, rule)
-            if fine.left_out > self.left_out:
-                integrand, rough = integrand.deeper(math.log(10 * fine.left_out / self.left_out)), None
+            if fine.left_out > least:
+                integrand, rough = integrand.deeper(math.log(10 * fine.left_out / least)), None
                 continue
             if rough is None:
                 rough = integrated(integrand, coarse)
             error = difference(fine, rough)
             if error <= self.tolerance:
                 return integrand, rule, coarse, fine, error
-            finer = ProductRule(math.ceil(rule.nodes / self.coarser))
+            finer = ProductRule(math.ceil(rule.nodes / 0.8))
             beyond = plan(finer.nodes)
             if not beyond.feasible:
                 raise ConvergenceError(

@@ -55,22 +55,18 @@ class ProductRule:
     ----------
     nodes : int
         Of each stick but the first.
-    ratio : int
-        How many times as many nodes the first stick has: its margin is interpolated, not only integrated. Chosen once;
-        nobody has shown that it matters.
     """
 
     nodes: int
-    ratio: int = 2
 
     @property
     def interpolated(self):
-        """Number of nodes of a density that is interpolated."""
-        return self.ratio * self.nodes
+        """Number of nodes of a density that is interpolated, such as that of the first stick, and not only integrated."""
+        return 2 * self.nodes
 
     def size(self, g):
         """Return the number of nodes over g categories."""
-        return self.ratio * math.exp(min((g - 1) * math.log(self.nodes), 700.0))
+        return 2 * math.exp(min((g - 1) * math.log(self.nodes), 700.0))
 
     def batches(self, integrand):
         """Yield (index of the first stick's node, p, log weight) in batches, depth first."""
