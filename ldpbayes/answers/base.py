@@ -1,7 +1,6 @@
 """What the answers share: the draws of a result, the positions of labels, Monte Carlo errors and the summary of a number."""
 
 import functools
-import inspect
 import math
 import numbers
 import re
@@ -47,8 +46,6 @@ WORDS = {
 }
 #: What they return unless they say more.
 ANSWER = REFUSES | {"Returns": "Answer\n    mean, sd, lower, upper and their errors mcse, lower_error and upper_error."}
-#: What an answer takes over from its results, as text.
-_STATED = ("random_seed",)
 #: Decorates what questions share.
 part = explained(WORDS)
 
@@ -56,8 +53,7 @@ part = explained(WORDS)
 def asking[F: Callable](words: Mapping[str, str]) -> Callable[[F], F]:
     """Return a decorator of questions: it completes the docstring, and the answer says of what it is and how it was asked.
 
-    The attributes are ``n_reports``, ``source`` (design and model in words) and ``random_seed`` of the results, ``asked``,
-    the question as it was called, and ``call``, that of ``settings``.
+    Attributes are ``n_reports``, ``source`` (design and model in words) and ``random_seed`` of its results, and ``call``.
 
     Parameters
     ----------
@@ -66,30 +62,18 @@ def asking[F: Callable](words: Mapping[str, str]) -> Callable[[F], F]:
     """
 
     def decorate(function: F) -> F:
-        signature, question = inspect.signature(function), recorded(function)
+        question = recorded(function)
 
         @explained(words, ANSWER)
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             answer = question(*args, **kwargs)
-            given = signature.bind(*args, **kwargs).arguments
-            asked = ", ".join(_argument(name, value) for name, value in given.items())
-            results = [
-                value
-                for value in given.values()
-                if isinstance(value, xr.DataTree | xr.Dataset) and "n_reports" in value.attrs
-            ]
-            return answer.assign_attrs(_about(results) | {"asked": f"{function.__name__}({asked})"})
+            trees = [value for value in (*args, *kwargs.values()) if isinstance(value, xr.DataTree | xr.Dataset)]
+            return answer.assign_attrs(_about([tree for tree in trees if "n_reports" in tree.attrs]))
 
         return cast(F, call)
 
     return decorate
-
-
-def _argument(name: str, value: Any) -> str:
-    """Return an argument of a question in words; of a result, of reports and of a table only its name."""
-    plain = isinstance(value, str | numbers.Number | list | tuple | None)
-    return f"{name}={shown(value)}" if plain else name
 
 
 def _about(results: Sequence[Any]) -> dict[str, Any]:
@@ -97,10 +81,10 @@ def _about(results: Sequence[Any]) -> dict[str, Any]:
     attrs = [facts_of(result) for result in results]
     if not attrs:
         return {}
-    joined = {name: "; ".join(dict.fromkeys(str(one[name]) for one in attrs if name in one)) for name in _STATED}
+    seeds = "; ".join(dict.fromkeys(str(one["random_seed"]) for one in attrs if "random_seed" in one))
     users = sum(int(one["n_reports"]) for one in attrs)
     sources = dict.fromkeys(str(one.get("source") or source_of(one)) for one in attrs)
-    return {"n_reports": users, "source": " and ".join(sources)} | {name: text for name, text in joined.items() if text}
+    return {"n_reports": users, "source": " and ".join(sources)} | ({"random_seed": seeds} if seeds else {})
 
 
 def source_of(attrs: Mapping[str, Any]) -> str:

@@ -9,10 +9,8 @@ from ldpbayes.pages.page import Column, Kind, Note, Page
 from ldpbayes.pages.prose import sourced
 from ldpbayes.pages.tables import TableRows, decimals, filled, interval_of, odds_spec, of_asked
 
-#: What it takes to compute an answer again: attributes by heading.
-AGAIN = {"Question": "asked", "Random seed": "random_seed"}
 #: What the page says elsewhere than in a note.
-_SAID = {"call", "ci_prob", "question", "sentence", "source", "n_reports", *AGAIN.values()}
+_SAID = {"call", "ci_prob", "question", "sentence", "source", "n_reports", "random_seed"}
 #: What says how well the other numbers are known.
 ERRORS = ("mcse", "lower_error", "upper_error", "probability_mcse", "pseudo")
 
@@ -28,12 +26,8 @@ def of_dataset(result: Any, *, title: str = "") -> Page:
     notes = tuple(Note(Kind.METHOD, f"{name.replace('_', ' ')}: {value}") for name, value in told.items() if value != "")
     facts = {**dict(result.attrs), "rows": table.complete().records()}
     summary = sourced(result.attrs.get("sentence") or _sentence(result, title, table), result.attrs)
-    return Page(title, (table,), notes, figures, facts=facts, summary=summary, again=again_of(result))
-
-
-def again_of(result: Any) -> dict[str, str]:
-    """Return what an answer knows of how it was computed, by heading."""
-    return {heading: str(result.attrs[name]) for heading, name in AGAIN.items() if result.attrs.get(name) not in (None, "")}
+    seed = {"Random seed": str(result.attrs["random_seed"])} if "random_seed" in result.attrs else {}
+    return Page(title, (table,), notes, figures, facts=facts, summary=summary, again=seed)
 
 
 def _sentence(result, title, table):

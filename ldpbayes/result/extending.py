@@ -47,16 +47,7 @@ def missing(name: str) -> MissingGroupError:
 
 
 def extend(result: Any, groups: tuple[str, ...], collection: Any = None, by: str | None = None) -> None:
-    """Add groups to a result; ``Result.extend`` says what they hold.
-
-    Parameters
-    ----------
-    result : Result
-    groups : tuple of str
-        Of GROUPS.
-    collection : Collection or Cells, optional
-    by : {"report", "cell"}, optional
-    """
+    """Add groups to a result; ``Result.extend`` says what they hold, and what the arguments are."""
     need_result(result)
     groups = checked_groups(groups)
     if "regression" in facts_of(result):
@@ -109,9 +100,9 @@ def _prior(result: Any) -> Any:
     return prior
 
 
-def _add(result: Any, group: str, variables: Mapping[str, tuple], coords: Mapping[str, Any] | None = None) -> None:
-    """Add a group of variables (dims after chain and draw, draws in the order of the chains) to a result."""
-    posterior = result["posterior"]
+def _add(result: Any, group: str, variables: Mapping[str, tuple], coords: Any = None, every: int = 1) -> None:
+    """Add a group of variables (dims after chain and draw, draws in the order of the chains) to a result, of every k-th."""
+    posterior = result["posterior"].to_dataset().isel(draw=slice(None, None, every))
     size = tuple(posterior.sizes[name] for name in ("chain", "draw"))
     used = {dim for dims, *_ in variables.values() for dim in dims} | {"chain", "draw"}
     labels = {name: x for name, x in posterior.coords.items() if set(x.dims) <= used and x.dims} | dict(coords or {})
@@ -189,8 +180,13 @@ def _predict(result: Any, group: str, data: Any, draws: np.ndarray, rng: np.rand
     if not laws or not data.keeps_reports or data.weighted:
         raise InfeasibleError("Reports are predicted where all of them were kept, and count alike.")
     single = all(law.kind == "list" for *_, law in laws) and len(draws) * data.n_reports <= MAX_POINTWISE
+    every, simulated = 1, sum(tally.n_reports for _, tally, law in laws if law.kind != "list")
+    if simulated and not single:  # one by one: as many draws as single reports would be
+        chains, length = (result["posterior"].sizes[name] for name in ("chain", "draw"))
+        every = min(-(-len(draws) * simulated // MAX_POINTWISE), length)
+        draws = draws.reshape(chains, length, *draws.shape[1:])[:, ::every].reshape(-1, *draws.shape[1:])
     variables, seen, coords = (_reports if single else _counts)(data, draws, laws, rng)
-    _add(result, group, variables, coords)
+    _add(result, group, variables, coords, every)
     observed = {name: (dims, values, BESIDE_PREDICTIONS) for name, (dims, values) in seen.items()}
     before = result["observed_data"].to_dataset() if "observed_data" in result.children else xr.Dataset()
     before = before.drop_vars([name for name, x in before.items() if x.attrs == BESIDE_PREDICTIONS])
@@ -308,21 +304,17 @@ def _of_all(likelihood: Any, draws: np.ndarray) -> np.ndarray:
 
 
 def leave_one_out(result: Any, collection: Any = None) -> Any:
-    """Return what ``arviz.loo`` says of all reports, from the distinct ones; see ``Result.loo``.
-
-    Parameters
-    ----------
-    result : Result
-    collection : Collection or Cells, optional
-    """
+    """Return what ``arviz.loo`` says of all reports, from the distinct ones; see ``Result.loo``."""
     need_draws(result)
     if "regression" in facts_of(result):
         raise InfeasibleError(
             "loo takes the distinct reports of a fit; of a regression arviz.loo takes extend('log_likelihood')."
         )
     data = _data(result, collection)
-    if refused := _refused(data):
+    distinct = sum(one.rows().n_rows for one in data.likelihoods) if data.keeps_reports else 0
+    posterior = result["posterior"]
+    if refused := _refused(data) or too_many(distinct * posterior.sizes["chain"] * posterior.sizes["draw"]):
         raise InfeasibleError(refused)
     values, counts, laws = _of_distinct(data, _draws(result, data))
     coords = _about(data, laws, [int(count.sum()) for count in counts])
-    return left_out_of_counts(result["posterior"].to_dataset(), values, np.concatenate(counts), coords)
+    return left_out_of_counts(posterior.to_dataset(), values, np.concatenate(counts), coords)

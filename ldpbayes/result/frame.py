@@ -61,7 +61,8 @@ class Result(AbstractResult, xr.DataTree):
             log P(report | P), a value for each user; those with the same report have the same. Reports that do not depend
             on P are left out: they are the same in every model, and Pareto smoothing cannot take a constant. Predictions:
             ``reports``, a fresh report of every user as its place in the list of possible reports; where these cannot be
-            listed, or are too many, counts of reports, supports or bits. What came in stands beside them in
+            listed, or are too many, counts of reports, supports or bits (of so many draws that users × draws of those that
+            are simulated are at most 5 · 10⁷). What came in stands beside them in
             ``observed_data`` under the same name: ``plot_ppc_dist(result, var_names=["reports"])``.
 
         Raises

@@ -56,7 +56,7 @@ def too_many(entries: float) -> str:
         return ""
     return (
         f"The log-likelihood of single reports has {entries:.3g} entries (reports × draws), more than "
-        f"{MAX_POINTWISE:.3g}; result.loo() takes the distinct reports of a fit, and by='cell' compares cells."
+        f"{MAX_POINTWISE:.3g}; result.loo() takes those that differ, fewer draws take less, and by='cell' compares cells."
     )
 
 

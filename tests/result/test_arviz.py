@@ -225,7 +225,7 @@ def test_one_concentration_is_shared_by_the_prior_of_all_cells():
     assert p[:, 0, 0].var() == pytest.approx(variance.mean(), rel=0.1)
 
 
-def test_supports_are_counted_where_reports_cannot_be_listed():
+def test_supports_are_counted_where_reports_cannot_be_listed(monkeypatch):
     rng, protocol = np.random.default_rng(5), lb.protocols.UnaryEncoding.optimized(40, 1.0)
     tally = lb.Tally(protocol, *protocol.simulate(rng.multinomial(300, np.full(40, 1 / 40)), rng))
     data = lb.Collection([str(x) for x in range(40)], [tally])
@@ -240,6 +240,9 @@ def test_supports_are_counted_where_reports_cannot_be_listed():
     hit, other = protocol.hit_rates
     np.testing.assert_allclose(predicted.mean(axis=0), 300 * (other + (hit - other) * p), rtol=0.04)
     arviz_plots.plot_ppc_dist(result, var_names=["support_counts"], backend="none")
+    monkeypatch.setattr(extending, "MAX_POINTWISE", 300 * 100)
+    few = result.extend("posterior_predictive")["posterior_predictive"]
+    assert few.sizes["draw"] == 25 and few["draw"].values.tolist() == list(range(0, 100, 4))
     cells = lb.Cells({"u": data, "v": data})
     several = lb.fit(cells, "flat", draws=20, random_seed=1, estimates=False, extend="posterior_predictive")
     assert several["posterior_predictive"]["support_counts"].dims == ("chain", "draw", "cell", "category")
