@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import betaln
 
 from ldpbayes.methods.problem import checked_concentrations
+from ldpbayes.methods.quadrature.constants import CELLS
 from ldpbayes.methods.quadrature.draws import inverted
 from ldpbayes.methods.quadrature.integrand import maximized, whole_part, windows
 from ldpbayes.methods.quadrature.margins import StickMargin
@@ -190,7 +191,7 @@ class DeviceIntegrand:
         """Return the DevicePosterior of a rule."""
         return DevicePosterior.of(self, rule)
 
-    def move(self, c, k, nodes, cells, rng):
+    def move(self, c, k, nodes, rng):
         """Return unknowns c (S, d) with one of them drawn from its conditional given the others."""
         order = [*(j for j in range(self.size) if j != k), k]
         images = self.images(order, c[:, order[:-1]])
@@ -200,7 +201,7 @@ class DeviceIntegrand:
         with np.errstate(divide="ignore"):
             log_weight += np.log(image) @ self.counts
         out = c.copy()
-        out[:, k] = low + (high - low) * inverted(log_weight, low, high, *self.ends[k], cells, rng)
+        out[:, k] = low + (high - low) * inverted(log_weight, low, high, *self.ends[k], CELLS, rng)
         return out
 
 
@@ -268,11 +269,11 @@ class DevicePosterior:
             ]
         )
 
-    def draws(self, rule, nodes, size, rng, cells=512):
+    def draws(self, rule, nodes, size, rng):
         """Return i.i.d. draws of the outcomes, (size, E): nodes by their weights, then one exact move of each unknown."""
         points, log_weight, *_ = self.integrand.nodes(0, rule)
         weight = np.exp(log_weight)
         c = points[rng.choice(len(points), size=size, p=weight / weight.sum())]
         for k in range(self.integrand.size):
-            c = self.integrand.move(c, k, nodes, cells, rng)
+            c = self.integrand.move(c, k, nodes, rng)
         return self.integrand.outcomes(c)
