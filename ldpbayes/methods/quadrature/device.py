@@ -191,7 +191,7 @@ class DeviceIntegrand:
         """Return the DevicePosterior of a rule."""
         return DevicePosterior.of(self, rule)
 
-    def move(self, c, k, nodes, cells, rng):
+    def move(self, c, k, nodes, rng):
         """Return unknowns c (S, d) with one of them drawn from its conditional given the others."""
         order = [*(j for j in range(self.size) if j != k), k]
         images = self.images(order, c[:, order[:-1]])
@@ -201,7 +201,7 @@ class DeviceIntegrand:
         with np.errstate(divide="ignore"):
             log_weight += np.log(image) @ self.counts
         out = c.copy()
-        out[:, k] = low + (high - low) * inverted(log_weight, low, high, *self.ends[k], cells, rng)
+        out[:, k] = low + (high - low) * inverted(log_weight, low, high, *self.ends[k], CELLS, rng)
         return out
 
 
@@ -275,5 +275,9 @@ class DevicePosterior:
         weight = np.exp(log_weight)
         c = points[rng.choice(len(points), size=size, p=weight / weight.sum())]
         for k in range(self.integrand.size):
+<<<<<<< HEAD
             c = self.integrand.move(c, k, nodes, CELLS, rng)
+=======
+            c = self.integrand.move(c, k, nodes, rng)
+>>>>>>> 6ec492f48f1ac18edc9a159523379d92425de50b
         return self.integrand.outcomes(c)
