@@ -275,9 +275,5 @@ class DevicePosterior:
         weight = np.exp(log_weight)
         c = points[rng.choice(len(points), size=size, p=weight / weight.sum())]
         for k in range(self.integrand.size):
-<<<<<<< HEAD
-            c = self.integrand.move(c, k, nodes, CELLS, rng)
-=======
             c = self.integrand.move(c, k, nodes, rng)
->>>>>>> 6ec492f48f1ac18edc9a159523379d92425de50b
         return self.integrand.outcomes(c)
