@@ -49,7 +49,7 @@ REJECTED = {"random/65", "random/17", "random/75"}
 #: 25, 31 and 81 every reported set has one category, which is seen, so that they are exact. Weighted draws answer 37, 38, 73
 #: and 76, whose sums over tallies take seconds, and 71: sums over tallies are no method any more.
 TAKEN_OVER = {f"random/{seed}" for seed in (6, 25, 28, 31, 36, 37, 38, 55, 63, 69, 71, 73, 76, 77, 81, 87)}
-TAKEN_OVER |= {"case/olh/5", "case/sue/5"}
+TAKEN_OVER |= {"case/olh/5", "case/sue/5", "case/rappor-bloom/5"}
 #: Draws behind every recorded fit: four chains of a hundred.
 DRAWS = 400
 #: Standard errors by which two statistics of draws may differ: a mean, a standard deviation (which has a long tail where the

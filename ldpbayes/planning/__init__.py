@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ldpbayes.planning.prospects import poisoned_share as poisoned_share
     from ldpbayes.planning.prospects import power as power
     from ldpbayes.planning.prospects import with_prospects as with_prospects
-    from ldpbayes.planning.trials import Validation as Validation
+    from ldpbayes.planning.trials import ValidationStudy as ValidationStudy
     from ldpbayes.planning.trials import validation as validation
     from ldpbayes.protocols.making import has_free_epsilon as has_free_epsilon
     from ldpbayes.protocols.making import named_makers as named_makers
@@ -53,7 +53,7 @@ _HOMES = {
     "plan": "planning.plans",
     "poisoned_share": "planning.prospects",
     "power": "planning.prospects",
-    "Validation": "planning.trials",
+    "ValidationStudy": "planning.trials",
     "risk": "planning.risk",
     "validation": "planning.trials",
     "with_prospects": "planning.prospects",

@@ -10,11 +10,11 @@ from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.protocols import AbstractProtocol
 
-__all__ = ["Validation", "validation"]
+__all__ = ["ValidationStudy", "validation"]
 
 
 @dataclass(frozen=True)
-class Validation:
+class ValidationStudy:
     """Standard deviations of P by the number of trials behind the law of a device.
 
     Attributes
@@ -41,7 +41,7 @@ class Validation:
 
 def validation(
     device: AbstractProtocol, n: float, *, p: ArrayLike | None = None, times: Sequence[float] = (1, 2, 5, 10, np.inf)
-) -> Validation:
+) -> ValidationStudy:
     """Return what more trials of a device are worth, for a number of reports.
 
     The law of the device is scaled, as if there had been so many times as many trials with the same shares. The sd is that
@@ -61,7 +61,7 @@ def validation(
 
     Returns
     -------
-    Validation
+    ValidationStudy
 
     Raises
     ------
@@ -112,4 +112,4 @@ def validation(
         whole = information[: a - 1, : a - 1] if np.isinf(x) else information + x * law_of
         covariance = np.linalg.inv(whole)[: a - 1, : a - 1]
         out.append(np.sqrt(np.einsum("ix,ij,jx->x", basis, covariance, basis)))
-    return Validation(tuple(numbers), np.array(out))
+    return ValidationStudy(tuple(numbers), np.array(out))

@@ -650,7 +650,7 @@ CALLS = {
     "half_width_for": lambda m: dict(delta=0.1, probability=0.8, groups=2, ci_prob=0.9),
     "asked_directly": lambda m: dict(protocol=m.warner, n=100, of=1, say=0, delta=0.2, p=[0.6, 0.4], direct=[0.2, 0.5]),
     "validation": lambda m: dict(device=designs.warner(Uncertain((7, 3))), n=100, p=[0.6, 0.4], times=[1.0, 2.0]),
-    "Validation": lambda m: dict(times=(1.0,), sd=np.ones((1, 2))),
+    "ValidationStudy": lambda m: dict(times=(1.0,), sd=np.ones((1, 2))),
     "Uncertain": lambda m: dict(concentrations=(7.0, 3.0)),
     "poisoned_share": lambda m: dict(protocol=m.grr, fakes=0.1, share=0.01),
     "noncompliance": lambda m: dict(
@@ -781,7 +781,8 @@ HOOKS = {
     # priors
     "alpha", "beside", "coefficients", "curvature", "draw_scales", "effects_of", "gradient",
     "hyperparameters", "log_density", "log_prior", "log_prior_given", "log_prior_mains", "logits_of", "on", "over",
-    "deviations", "eta", "join", "learnt", "log_hyperprior", "pulled", "values",
+    "deviations", "eta", "join", "learnt", "log_hyperprior", "of_groups", "pulled", "pulled_slopes", "slopes_of", "to_odds",
+    "values",
     "predictor", "pullback", "pullback_logits", "pymc", "sized", "start", "to_simplex", "sample", "unknowns", "variables",
     "without", "spectrum", "kinds", "stated", "apart", "joined", "parted", "given", "coordinate",
     # methods
