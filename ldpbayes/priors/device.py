@@ -12,7 +12,9 @@ from ldpbayes.collections.devices import without_outcomes
 from ldpbayes.inference.bending import ScaledEffects
 from ldpbayes.priors.base import AbstractPrior, Law, state
 from ldpbayes.priors.dirichlet import Dirichlet
+from ldpbayes.priors.naming import as_prior
 from ldpbayes.priors.parts import AbstractParts
+from ldpbayes.priors.tree import SHARE
 from ldpbayes.protocols.uncertain import DeviceLaw
 
 if TYPE_CHECKING:
@@ -181,7 +183,8 @@ class WithDevice(AbstractParts):
         if not data.by:
             return cls(prior_for(prior, first), data.device_law)
         plain = data.with_cells({key: without_outcomes(cell) for key, cell in data.items()})
-        answers = prior.on(plain) if isinstance(prior, AbstractPrior) else prior_for(prior, first)
+        named_share = isinstance(prior, str) and prior.startswith(SHARE)
+        answers = prior_for(prior, first) if named_share else as_prior(prior, plain.n_categories, cells=plain)
         return cls(answers if len(answers.shape) > 1 else Apart(answers, len(data)), data.device_law)
 
     @property

@@ -247,3 +247,21 @@ def test_what_is_refused(call, error, named):
     with pytest.raises(error) as caught:
         call()
     assert named in str(caught.value)
+
+
+def test_a_prior_over_all_cells_goes_with_a_device_that_trials_fix():
+    """With a million trials of each kind the hierarchical fit is that of the known device."""
+    counts = np.array([[900_000, 200_000], [100_000, 800_000]])
+    cells = [[70, 30], [55, 45], [64, 36]]
+
+    def fitted(device):
+        tallies = {
+            name: lb.Collection(["no", "yes"], [lb.Tally(device, [0, 1], n)]) for name, n in zip("abc", cells, strict=True)
+        }
+        return lb.fit(lb.Cells(tallies, by="group"), "hierarchical", random_seed=1)["summary"].to_dataset()
+
+    tried, known = fitted(Channel(counts=counts)), fitted(Channel(counts / counts.sum(axis=0)))
+    of_p = {"target": "distribution"}
+    np.testing.assert_allclose(
+        tried["mean"].sel(of_p), known["mean"].sel(of_p), atol=0.1 * float(known["sd"].sel(of_p).min())
+    )
