@@ -20,7 +20,7 @@ from ldpbayes.likelihoods import Rows, StackedRows
 #: What weights leave out.
 NO_USERS = "The respondents' own frequencies F and the evidence have no meaning under weights and are left out."
 #: What is said of cells some of which have weights; the numbers of each are facts about it.
-WEIGHTED_CELLS = f"Pseudo-posterior: every cell has weights that add up to about n / deff. {NO_USERS}"
+WEIGHTED_CELLS = f"Pseudo-posterior: the weights of every cell add up to its effective respondents. {NO_USERS}"
 #: What is said of cells that respondents of one cluster are in, and of every sum and difference of such cells.
 SHARED_CLUSTERS = (
     "Cells have clusters in common, so that their errors go together: the interval of each cell is right, those of sums and "

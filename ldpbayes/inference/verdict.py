@@ -1,7 +1,7 @@
 """One verdict on every posterior: whether its draws may be used, why not, and what to do next.
 
-Draws are either independent and weighted, or chains. Each kind has one function here, and no other module compares a
-diagnostic with a limit.
+Draws are either independent and weighted, or chains, and each kind has one function here. What decides whether more draws
+are worth making stands in the methods that make them.
 """
 
 import math

@@ -136,7 +136,7 @@ def nodes_of(mixing: Any, servers: list, placement: Placement) -> tuple[Nodes, f
 def sampled(
     nodes: Nodes, servers: list, method: Any, rngs: list, rng: np.random.Generator | None, watch: Watch
 ) -> tuple[list[Outcome], Nodes]:
-    """Return (a Outcome of every cell, nodes).
+    """Return (an Outcome of every cell, nodes).
 
     Draw d of all cells has the same hyperparameter. Draws that are weighted by the true likelihood correct the weights of
     the nodes first.

@@ -29,6 +29,10 @@ class Informed(Dirichlet):
         alpha, rest = self.sticks.T
         return np.log(alpha / rest) + np.log(np.arange(self.alpha.size - 1, 0, -1.0))
 
+    @classmethod
+    def named(cls) -> Mapping[str, Callable[[int], Dirichlet]]:
+        return {}
+
     def _logits(self, z: np.ndarray) -> np.ndarray:
         return super()._logits(z + self._centre)
 
@@ -77,7 +81,7 @@ class LogitBetaLaw(Law):
 
 
 @dataclass(frozen=True, eq=False)
-class Apart(AbstractPrior):
+class IndependentCells(AbstractPrior):
     """Independent distributions of several cells, each with the same prior.
 
     Parameters
@@ -185,7 +189,7 @@ class WithDevice(AbstractParts):
         plain = data.with_cells({key: without_outcomes(cell) for key, cell in data.items()})
         named_share = isinstance(prior, str) and prior.startswith(SHARE)
         answers = prior_for(prior, first) if named_share else as_prior(prior, plain.n_categories, cells=plain)
-        return cls(answers if len(answers.shape) > 1 else Apart(answers, len(data)), data.device_law)
+        return cls(answers if len(answers.shape) > 1 else IndependentCells(answers, len(data)), data.device_law)
 
     @property
     def n_categories(self) -> int:  # type: ignore[override]

@@ -91,8 +91,8 @@ def read(
     weights, strata, cluster : str, optional
         Columns of sampling weights (above zero, of any scale, such as one over the probability of being asked), strata and
         clusters of the respondents; a cluster lies in one stratum. The likelihood becomes Π_i P(report_i | P)^{w_i} with
-        weights that add up to about n / deff, deff the design effect: the *pseudo-posterior* that a fit then returns is
-        as wide as the design makes it.
+        weights that add up to the effective respondents: n over the design effect, and somewhat less where few clusters
+        estimate that. The *pseudo-posterior* that a fit then returns is as wide as the design makes it.
     population_size : float or mapping, optional
         How many respondents, or clusters where clusters were sampled, the population has; in all or by stratum.
     epsilon_column : str, optional
