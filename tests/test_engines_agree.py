@@ -1,5 +1,7 @@
 """Every posterior method gives the same answer on the same small collection of every protocol, within its stated error."""
 
+import re
+
 import numpy as np
 import pytest
 from arviz_stats.base import array_stats
@@ -77,7 +79,7 @@ def test_exact_methods_agree(truth, name):
     case, collection, reference = truth
     method = METHODS[name](draws=10, chains=1, **EXACT[name])
     if name == "exact" and case not in SINGLED and collection.n_categories > 2:  # two categories are always exact
-        assert "single out" in method.feasibility(collection, everybody(collection)).reason
+        assert re.search("singles? out", method.feasibility(collection, everybody(collection)).reason)
         return
     found = answered(method, collection, 0).exact
     for target in ("distribution", "frequency"):

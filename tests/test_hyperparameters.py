@@ -32,7 +32,7 @@ def test_a_hyperparameter_is_no_derived_quantity(learnt, tmp_path):
         page = show(tree, collection=collected("first two"))
         facts = json.loads(page.render("json"))
         assert list(facts["derived"]) == ["first two"] and list(facts["parameters"]) == ["alpha"]
-        assert "alpha" not in page.summary and "first two is" in page.summary
+        assert "alpha is" not in page.summary and "first two is" in page.summary
         assert [table.title for table in page.tables] == ["Derived quantities", "Shares", "Hyperparameters of the prior"]
         known = facts["diagnostics"]
         for key in ("mean", "sd", "lower", "upper"):

@@ -29,6 +29,7 @@ from ldpbayes.likelihoods import (
     two_level,
     walsh_hadamard,
 )
+from ldpbayes.likelihoods.extended import RepeatedRows
 from ldpbayes.likelihoods.tensor import AdditiveRows, KroneckerRows
 from ldpbayes.protocols.subset import SubsetSelection
 
@@ -230,6 +231,7 @@ def kinds():
         supports,
         levels,
         DenseRows(rng.random((7, 6)), rng.integers(1, 9, 7)),
+        RepeatedRows(DenseRows(rng.random((7, 4)), rng.integers(1, 9, 7)), np.array([0, 1, 2, 3, 1, 3])),
         HadamardRows(rng.integers(8, size=9), 2.5, rng.integers(1, 9, size=9), 6, -1.0),
         CyclicRows(rng.integers(7, size=9), [1, 2, 4], 7, 2.5, rng.integers(1, 9, size=9), 6, -1.0),
         DenseRows(one_off([1, 1, 4], [0.3, 0.7, 0.1], [0.5, -0.5, 2.0], 6), [7, 2, 5]),

@@ -376,7 +376,7 @@ def _dirichlets(problem):
 
 
 def _quadrature(problem, prior):
-    """Return the Plan of quadrature under a prior, or raise an InfeasibleError."""
+    """Return the preparation of quadrature under a prior, or raise an InfeasibleError."""
     plan = Quadrature(draws=2, chains=1).plan(replace(problem, prior=prior))
     if not plan.feasible:
         raise InfeasibleError(plan.reason)
@@ -435,7 +435,7 @@ def servers_of(
         try:
             chosen.setdefault(server_of(problem, size, placement, kinds)[0], []).append(k)
         except InfeasibleError as err:
-            if labels is None:
+            if not labels:
                 raise
             refused[labels[k]] = str(err)
     if refused:

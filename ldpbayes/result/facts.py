@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from ldpbayes import checks
+
 #: The group of what a reader seldom asks for.
 DETAILS = "details"
 #: What a reader asks first: attrs of the tree itself, at most twenty of them on a result.
@@ -34,6 +36,7 @@ def facts_of(result: xr.DataTree | xr.Dataset) -> dict[str, Any]:
     >>> sorted(set(facts_of(posterior)) - set(posterior.attrs))[:3]
     ['aic', 'bayes_factors', 'bic']
     """
+    checks.instance(result, "result", (xr.DataTree, xr.Dataset), "a result or an answer")
     if isinstance(result, xr.DataTree) and DETAILS in result.children:
         group = result.children[DETAILS]
         arrays = {str(name): array.values for name, array in group.data_vars.items()}

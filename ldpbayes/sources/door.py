@@ -243,7 +243,7 @@ def write(
     [1, 1, 1]
     >>> table = write([0, 2, 1], None, GRR(3, epsilon=1.0))
     >>> table.column_names, table["protocol"][0].as_py()
-    (['report', 'protocol'], '{"protocol":"grr","n_categories":3,"parameters":{"epsilon":1.0}}')
+    (['report', 'protocol'], '{"version":1,"protocol":"grr","n_categories":3,"parameters":{"epsilon":1.0}}')
     """
     if not isinstance(thing, Collection | Tally | Cells):
         if isinstance(thing, AbstractResult):
