@@ -58,6 +58,9 @@ def compiled(**options):
 
     Compiled code divides as NumPy does: numba's default raises ZeroDivisionError, which a sampler's thread cannot carry.
 
+    Each compiled function holds the code of all that it calls. Otherwise numba optimizes a copy for each caller, under one
+    name, and a process takes the copy that it loads first: with ``fastmath`` its last bits hang on what was compiled before.
+
     Parameters
     ----------
     **options
@@ -78,7 +81,7 @@ def compiled(**options):
 
     from numba import njit
 
-    options = {"error_model": "numpy", **options}
+    options = {"error_model": "numpy", "forceinline": True, **options}
 
     def decorate(function):
         dispatcher = njit(**options)(function)
