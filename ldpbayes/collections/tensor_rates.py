@@ -50,9 +50,11 @@ def observe(name: str, p: Any, data: Any, channel: Any, dims: tuple | None = Non
         tallies = [tally for _, tally in pairs]
         if len({tally.protocol for tally in tallies}) > 1 or (many and len(pairs) < len(data)):
             raise InfeasibleError(f"Channel {shown(label)} must have one protocol, and reports in every cell.")
-        add = _add_rates if isinstance(stated[label], (tuple, list)) else _add_channel
-        own = name if len(held) == 1 else f"{name}_{label}"
-        out.append(add(own, p, tallies, stated[label], data.categories, (lead, last)))
+        random, own = stated[label], name if len(held) == 1 else f"{name}_{label}"
+        if isinstance(random, (tuple, list)) and any(isinstance(row, (tuple, list)) for row in random):
+            random = pt.stack([pt.stack(list(row)) for row in random])
+        add = _add_rates if isinstance(random, (tuple, list)) else _add_channel
+        out.append(add(own, p, tallies, random, data.categories, (lead, last)))
     return tuple(out)
 
 

@@ -179,6 +179,8 @@ class Channel(AbstractMatrix):
         counts = checks.reals(self.counts, "counts", "numbers, one row a report, one column a category", ndim=None)
         if counts.ndim != 2 or counts.shape[1] < 2 or (counts < 0).any():
             raise ArgumentError(f"counts must be (reports, categories) and not negative, got {shown(self.counts)}.")
+        if (counts != np.floor(counts)).any():
+            raise ArgumentError(f"counts must be whole numbers of trials, got {shown(self.counts)}; shares are the matrix.")
         stated = counts.shape if self.matrix is None else np.shape(self.matrix)
         if stated != counts.shape:
             raise ArgumentError(f"counts must have the shape of matrix, {stated}, got {counts.shape}.")
@@ -205,7 +207,7 @@ class Channel(AbstractMatrix):
         if self.law is not None:
             raise InfeasibleError(
                 f"The probabilities of {self.design} are not known exactly. Such a device goes with fit, check, regress and "
-                "plan; for anything else state it as known, by known()."
+                "planning.validation, and observe takes a tensor as channel; all else needs the device's known()."
             )
 
     def known(self) -> "Channel":

@@ -273,7 +273,17 @@ class Format:
         a, fields, form = self.protocol.n_categories, self.protocol.report_fields, self.protocol.supports()
         sets = form is not None and form.hashed is None
         if len(self.report) not in (len(fields), *((-(-a // 8), a) if sets else ())):
-            raise ArgumentError(f"report must name {len(fields)} columns ({', '.join(fields)}), got {len(self.report)}.")
+            named = f"{len(fields)} column{'s' * (len(fields) > 1)} ({', '.join(fields)})"
+            bits = f", or {a} columns of bits, one for each category" if sets else ""
+            raise ArgumentError(f"report must name {named}{bits}, got {len(self.report)}.")
+        if (
+            len(self.report) == a > len(fields)
+            and set(self.report) == set(self.labels)
+            and self.report != tuple(self.labels)
+        ):
+            raise ArgumentError(
+                "report must name the columns of bits in the order of the categories, whose names they have."
+            )
         if self.labelled:
             self.protocol.check_categories(self.labels)
         if checks.choice(self.bitorder, "bitorder", BIT_ORDERS) == "little" and not self.protocol.report_format.has_bits:

@@ -67,3 +67,19 @@ def test_values_of_design_with_a_slash():
     frame["answer"] = np.array(["no", "yes"])[reports]
     fitted = lb.regress(frame, "answer ~ x", protocols, design="mode", categories=["no", "yes"], draws=100, random_seed=1)
     assert fitted["summary"]["coefficients_mean"].sizes["term"] == 2
+
+
+def test_columns_of_bits_with_the_names_of_the_categories_stand_in_their_order():
+    """All labels would be swapped in silence."""
+    labels = ["a", "b", "c"]
+    frame = pd.DataFrame({"a": [True, False], "b": [False, True], "c": [True, True]})
+    protocol = lb.make_protocol("oue", labels, {"epsilon": 1.0})
+    counts = lb.read(frame, protocol, report=labels, categories=labels).rows.support_counts()
+    np.testing.assert_array_equal(counts, [1, 1, 2])
+    with pytest.raises(lb.errors.ArgumentError, match="report"):
+        lb.read(frame, protocol, report=labels[::-1], categories=labels)
+
+
+def test_shares_are_no_trials():
+    with pytest.raises(lb.errors.ArgumentError, match="counts"):
+        lb.protocols.Channel(counts=[[0.95, 0.15], [0.05, 0.85]])
