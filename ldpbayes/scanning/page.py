@@ -1,6 +1,6 @@
 """The page of the cells of a scan."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,9 @@ _SUM = "Unbiased estimates of all shares add up to one under the design, whateve
 def of_scan(result: Any, *, output: str | None = None) -> Page:
     """Return the Page of the cells of a scan."""
     protocol = result.protocol
-    extent = f"{number_of(result.n_reports, 'report')} in {number_of(len(result), 'cell')}"
+    of_users = isinstance(protocol.parameters().get("of"), Mapping)
+    senders = "user" if of_users else "report"
+    extent = f"{number_of(result.n_reports, senders)} in {number_of(len(result), 'cell')}"
     sampled = bool(result.samples)
     sums = _sums(result)
     columns = (
@@ -40,7 +42,7 @@ def of_scan(result: Any, *, output: str | None = None) -> Page:
         for i, (key, cell) in enumerate(zip(result, result.collections(), strict=True))
     ]
     whole = Table(extent, columns, tuple(rows))
-    named = listed([f"{protocol.design}, epsilon {protocol.epsilon:.6g}" for protocol in result.protocols])
+    named = listed([_design(protocol) for protocol in result.protocols])
     design = f"{named}, {protocol.n_categories} categories"
     notes = [Note(Kind.DATA, f"Reports of {design}."), Note(Kind.METHOD, _method(result)), *_monitored(result)]
     if result.notes:
@@ -63,6 +65,15 @@ def of_scan(result: Any, *, output: str | None = None) -> Page:
         facts["drift"] = [drift._asdict() for drift in result.monitor.drifts]
         facts["duplicates"] = [copies._asdict() for copies in result.monitor.duplicates]
     return Page("Scan of reports", (whole,), tuple(notes), facts=facts, summary=f"The files hold {extent}: {design}.")
+
+
+def _design(protocol: Any) -> str:
+    """Return a protocol and its level in words; of users with several reports the level of each report."""
+    each = protocol.parameters().get("of")
+    if not isinstance(each, Mapping):
+        return f"{protocol.design}, epsilon {protocol.epsilon:.6g}"
+    level = f", epsilon {each['epsilon']:.6g} a report" if "epsilon" in each else ""
+    return f"several reports of a user by {each['protocol']}{level}"
 
 
 def _row(key: Sequence, cell: Any, result: Any, sampled: bool) -> tuple:
