@@ -78,7 +78,10 @@ class Tried(Beside):
         return "; ".join([super().describe(), *laws])
 
     def coords(self) -> dict[str, Sequence]:
-        return Regression.coords(self)
+        return {
+            **Regression.coords(self),
+            "device_share": [name for names, _ in self.device.unknowns for name in names if name],
+        }
 
     def variables(self, z: np.ndarray) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
         """Return what a regression has, and the probabilities of the device by their names."""
@@ -88,7 +91,25 @@ class Tried(Beside):
         return out
 
     def stated(self, table: np.ndarray) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-        return {"likelihood_rows": (("code", "outcome"), table)}
+        """Return the rows of outcomes, and how probabilities of outcomes follow from those of the device.
+
+        An outcome has Π_k (offset[k] + slope[k] · named shares) of its category; a share without a name is one less others.
+        """
+        names = self.coords()["device_share"]
+        offset, slope = np.ones(self.device.places.shape), np.zeros((*self.device.places.shape, len(names)))
+        for k, ((of_unknown, _), places) in enumerate(zip(self.device.unknowns, self.device.places, strict=True)):
+            at = [names.index(name) for name in of_unknown if name]
+            for u, name in enumerate(of_unknown):
+                outcomes = np.flatnonzero(places == u)
+                offset[k, outcomes] = 0.0 if name else 1.0
+                slope[k, outcomes[:, None], [names.index(name)] if name else at] = 1.0 if name else -1.0
+        dims = "unknown", "outcome"
+        return {
+            "likelihood_rows": (("code", "outcome"), table),
+            "outcome_category": (("outcome",), self.owners),
+            "outcome_offset": (dims, offset),
+            "outcome_slope": ((*dims, "device_share"), slope),
+        }
 
 
 def refuse(asked: Mapping[str, Any]) -> None:

@@ -681,10 +681,7 @@ def _posterior(model, request, watch):
     if tree.attrs["prior_decides"]:
         warn(tree.attrs["prior_decides"], DiagnosticWarning)
     if model.records is not None:
-        said = facts_of(tree)
-        for sentence in (said["contradiction"], said["form"] if said["form_share"] > 0.5 else ""):  # more than the reports
-            if sentence:
-                warn(sentence, DiagnosticWarning)
+        predictor_target.warn_of_form(facts_of(tree))
     return tree
 
 

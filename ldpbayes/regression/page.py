@@ -29,6 +29,13 @@ BESIDE = (
     ("How many other items apply, of all of a category", "items", ["category", "items_applying"]),
     ("Coefficients: log odds of each other item", "item_coefficients", ["item_term"]),
 )
+_DEVICE = "Probabilities of the device"
+#: Tables of the parameters that no term or category has, and what heads their first column.
+_PARAMETERS = {
+    "Effects of groups": "sd between groups",
+    "Curves": "sd of the curve",
+    _DEVICE: "probability",
+}
 _CHANGE = "Change of the {} against the reference category for one more unit of the column."
 _ODDS = "Factor of the odds: the exponential of the log odds."
 _MEDIAN = "Posterior median of the factor of the odds: the exponential of the median of the log odds, not of their mean."
@@ -40,9 +47,9 @@ def of_regression(result) -> Page:
     tables = [_coefficient_table(result), _share_table(summary)]
     tables += _tables_beside(summary)
     if "parameter" in summary.coords:
-        tables.append(_spread_table(summary))
+        tables += _spread_tables(summary)
     against = summary.drop_sel(category=attrs["reference"])
-    for name in [str(name).removesuffix("_mean") for name in summary.data_vars if str(name).endswith("_change_mean")]:
+    for name in _changes(summary):
         title = f"From the first to the last level of {name.removesuffix('_change')}"
         settings = {"prefix": f"{name}_", "heading": _scale(result), "priority": (0, 1, 0)}
         tables.append(TableRows(against, "category").table(title, **settings))
@@ -162,12 +169,46 @@ def _share_table(summary):
     return of_asked(rows.table("Average over the respondents' covariates", p, **settings), "category")
 
 
-def _spread_table(summary):
-    rows = TableRows(summary, "parameter")
-    column, names = rows.label("parameter", "sd between groups")
-    spec = spec_of(summary["parameter_sd"].values)
-    columns = rows.summary(summary, prefix="parameter_", spec=spec, priority=(0, 1, 0))
-    return filled("Effects of groups", [(column, [name.removesuffix("_sigma") for name in names]), *columns])
+def _spread_tables(summary):
+    """Yield the sds of groups and of curves, and the probabilities of a device, each a table."""
+    names = [str(name) for name in summary["parameter"].values]
+    kinds = [_kind_of(name) for name in names]
+    for kind, heading in _PARAMETERS.items():
+        if kind in kinds:
+            own = summary.isel(parameter=[k for k, which in enumerate(kinds) if which == kind])
+            rows = TableRows(own, "parameter")
+            column, labels = rows.label("parameter", heading)
+            spec = spec_of(own["parameter_sd"].values)
+            columns = rows.summary(own, prefix="parameter_", spec=spec, priority=(0, 1, 0))
+            yield filled(kind, [(column, [name.removesuffix("_sigma") for name in labels]), *columns])
+
+
+def _kind_of(name):
+    """Return which table a parameter of a result without dims stands in."""
+    if not name.endswith("_sigma"):
+        return _DEVICE
+    return "Curves" if "|" not in name else "Effects of groups"
+
+
+def _changes(summary):
+    """Return the names of the changes from the first to the last level of monotone effects."""
+    return [str(name).removesuffix("_mean") for name in summary.data_vars if str(name).endswith("_change_mean")]
+
+
+def _curves(tree, summary):
+    """Yield what is said of monotone effects, and of walks and smooths, which have no coefficients."""
+    reference, level = tree.attrs["reference"], interval_of(summary.attrs["ci_prob"])
+    for name in _changes(summary):
+        for category in [str(label) for label in summary["category"].values if str(label) != reference]:
+            values = (float(summary[f"{name}_{key}"].sel(category=category)) for key in ("mean", "lower", "upper"))
+            mean, low, high = (f"{value:.2f}" for value in values)
+            yield (
+                f"from the first to the last level of {name.removesuffix('_change')} the {_scale(tree)} of {category} "
+                f"against {reference} change by {mean} ({level} {low} to {high})"
+            )
+    names = [str(name) for name in summary["parameter"].values] if "parameter" in summary.coords else []
+    if curves := [name.removesuffix("_sigma") for name in names if _kind_of(name) == "Curves"]:
+        yield f"predictions show the effect of {listed(curves)}"
 
 
 def _tables_beside(summary):
@@ -263,14 +304,17 @@ def _summary(tree):
                     f"{f'those of {category}' if clear else f'the odds of {category} against {reference}'} "
                     f"{'rise' if low > 0 else 'fall'} with {term_in_words(term)}"
                 )
-    level = percent(summary.attrs["ci_prob"])
+    level, curves = percent(summary.attrs["ci_prob"]), list(_curves(tree, summary))
     if not clear and interacting:
         said = "terms interact, so that comparisons and slopes say what a term does"
+    elif not clear and curves:
+        said = ""
     elif not clear:
         said = f"no coefficient has a {level} interval that excludes zero"
     else:
         more = f", and {len(clear) - 4} further coefficients differ from zero" if len(clear) > 4 else ""
         said = f"at {level}, {'; '.join(clear[:4])}{more}"
+    said = "; ".join([*([said] if said else []), *curves])
     if "denial_mean" in summary:
         names = map(str, summary["denied"].values)
         numbers = (np.atleast_1d(summary[f"denial_{key}"].values) for key in ("mean", "lower", "upper", "sd"))
@@ -289,8 +333,12 @@ def _facts(tree):
     diagnostics = ("converged", "outcome", "k_hat", "effective_draws", "log_evidence", "prior_decides", "design_effect")
     spread = {}
     if "parameter" in summary.coords:
-        names_of = [str(name).removesuffix("_sigma") for name in summary["parameter"].values]
-        spread = {"group_sd": {"effects": names_of, **numbers_of(summary, {}, "parameter_")}}
+        names_of = [str(name) for name in summary["parameter"].values]
+        device = np.array([_kind_of(name) == _DEVICE for name in names_of])
+        for key, label, at in (("group_sd", "effects", ~device), ("device", "probability", device)):
+            if at.any():
+                own = [name.removesuffix("_sigma") for name, is_in in zip(names_of, at, strict=True) if is_in]
+                spread[key] = {label: own, **numbers_of(summary.isel(parameter=at), {}, "parameter_")}
     for _, name, dims in BESIDE:
         if f"{name}_mean" in summary:
             labels = {dim: [str(label) for label in summary[dim].values] for dim in dims}

@@ -87,8 +87,9 @@ def estimate(target: OutcomeTarget, n: int, ci_prob: float, near: float) -> Outc
     deviance, sentence = -2 * value, f"Maximum likelihood of {n:,} reports and outcomes, from the observed information."
     if lower and min(lower) < near:
         sentence += f" Another maximum is only {min(lower):.2g} nats lower; standard errors leave it out."
-    if said := predictor_target.contradiction(records.asked, predictor_target.agreement(target, z)):
-        sentence += f" {said}"
+    said = predictor_target.form_facts(target, z)
+    sentence = " ".join(text for text in (sentence, said["contradiction"], said["form"]) if text)
+    predictor_target.warn_of_form(said)
     spread = prior.variables(z[None]).get("outcome_sd", ((), np.array([[np.nan]])))[1]
     attrs = {
         "question": "Regression on a private answer by maximum likelihood",

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtrc, logsumexp
 
+from ldpbayes.errors import DiagnosticWarning, warn
 from ldpbayes.fitness.constants import MIN_P_VALUE
 from ldpbayes.inference.constants import DIFFERENCE
 from ldpbayes.inference.newton import find_mode
@@ -373,14 +374,26 @@ def facts(target: OutcomeTarget, sample: Any) -> dict[str, Any]:
         Draws of the unknowns.
     """
     asked, z = target.prior.outcome.asked, sample.unknowns.reshape(-1, target.prior.n_unknowns).mean(axis=0)
-    share, fits = form_share(target, z), agreement(target, z)
     said: dict[str, Any] = {"predictor": asked.answer, "private_formula": asked.private.text, "family": asked.family.name}
-    said |= {"form_share": share, "agreement": fits, "contradiction": contradiction(asked, fits)}
+    return said | form_facts(target, z)
+
+
+def form_facts(target: OutcomeTarget, z: np.ndarray) -> dict[str, Any]:
+    """Return how much the form of the outcome tells, and whether reports contradict it, at unknowns z (u,)."""
+    asked, share, fits = target.prior.outcome.asked, form_share(target, z), agreement(target, z)
+    said = {"form_share": share, "agreement": fits, "contradiction": contradiction(asked, fits)}
     text = (
         f"Without any report the {asked.family.name} form of {asked.formula.answer} would give {100 * share:.0f} % of the "
         f"precision on the effect of {asked.answer}."
     )
     return said | {"form": text if asked.family.formed else ""}
+
+
+def warn_of_form(said: Mapping[str, Any]) -> None:
+    """Warn where reports contradict the form of the outcome, or where it tells more than they do, by ``form_facts``."""
+    for sentence in (said["contradiction"], said["form"] if said["form_share"] > 0.5 else ""):
+        if sentence:
+            warn(sentence, DiagnosticWarning)
 
 
 def contradiction(asked: Any, p_value: float) -> str:

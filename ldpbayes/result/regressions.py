@@ -41,7 +41,8 @@ def of_regression(result: xr.DataTree, by: str | None) -> tuple[np.ndarray, str,
     denied = constant["denied_rows"].values if "denied_rows" in constant else None
     posterior = posterior.to_dataset()
     link = facts_of(result).get("link", "logit"), list(posterior["category"].values).index(result.attrs["reference"])
-    logs = _of_pairs(posterior, design, table, log_constants, pair, denied, link)
+    device = constant if "outcome_category" in constant else None
+    logs = _of_pairs(posterior, design, table, log_constants, pair, denied, device, link)
     if by == "cell" or refused:
         weight = np.bincount(which.ravel(), count[informative])
         starts = np.flatnonzero(np.append(True, np.diff(pair[0]) > 0))
@@ -60,12 +61,14 @@ def too_many(entries: float) -> str:
     )
 
 
-def _of_pairs(posterior, design, table, log_constants, pair, denied, link):
+def _of_pairs(posterior, design, table, log_constants, pair, denied, device, link):
     """Return log P(report | draw) of pairs of a distinct row of covariates and a report, shape (S, pairs)."""
     coefficients = posterior["coefficients"].values
     coefficients = coefficients.reshape(-1, *coefficients.shape[2:])
     size, a = len(coefficients), coefficients.shape[-1]
     out = np.empty((size, pair.shape[1]))
+    if device is not None:
+        table = _of_device(posterior, table, device)
     for block in blocks(pair.shape[1], size * a, BLOCK):
         cell, code = pair[:, block]
         eta = design["columns"].values[cell] @ coefficients
@@ -76,14 +79,14 @@ def _of_pairs(posterior, design, table, log_constants, pair, denied, link):
             effects = posterior[name.removeprefix("basis ")].values.reshape(size, -1, a)
             eta = eta + design[name].values[cell] @ effects
         shares = log_softmax(logits_of(eta, *link), axis=-1)
-        rows = table[code]
+        rows = table[code] if device is None else table[:, code]
         if denied is not None:  # rows that hang on δ
             delta = expit(design["denial_columns"].values[cell] @ _flat(posterior["denial_coefficients"]))
             places = [list(posterior["category"].values).index(label) for label in posterior["denied"].values]
             denied_rows = np.array(np.broadcast_to(rows, shares.shape))
             denied_rows[..., places] = rows[:, places] * (1 - delta) + denied[code] * delta
             rows = denied_rows
-        elif rows.ndim > 2:  # that hang on how many items of a list apply
+        elif device is None and rows.ndim > 2:  # that hang on how many items of a list apply
             slopes = _flat(posterior["item_coefficients"]) if "item_coefficients" in posterior else np.zeros((size, 0))
             moved = slopes @ design["columns"].values[cell, 1:].T
             # Of several lists a label joins the numbers of each, such as 1/3.
@@ -93,6 +96,16 @@ def _of_pairs(posterior, design, table, log_constants, pair, denied, link):
         with np.errstate(divide="ignore"):
             out[:, block] = logsumexp(shares + np.log(rows), axis=-1) + log_constants[code]
     return out
+
+
+def _of_device(posterior, table, device):
+    """Return P(report | category) of each draw of the probabilities of a device, shape (S, codes, a)."""
+    shares = np.stack([_flat(posterior[str(name)]) for name in device["device_share"].values], axis=-1)
+    slopes = np.moveaxis(device["outcome_slope"].values, -1, 0)
+    parts = (device["outcome_offset"].values + np.tensordot(shares, slopes, 1)).prod(axis=1)
+    category = device["outcome_category"].values
+    of_each = (category == x for x in range(category.max() + 1))
+    return np.stack([parts[:, at] @ table[:, at].T for at in of_each], axis=-1)
 
 
 def _flat(draws):

@@ -174,3 +174,26 @@ def test_predictions_print_fractions_with_six_digits():
     for name, row in ((name, row) for name in ("x", "n_reports") for row in page.tables[0].rows):
         assert len(page.tables[0].columns[columns[name]].text(row[columns[name]])) < 12
     assert str(frame["x"][0]) in page.render("csv")
+
+
+def test_curves_are_not_denied_and_parameters_stand_in_tables_of_their_own():
+    rng = np.random.default_rng(0)
+    age = rng.integers(0, 6, 600)
+    ill = rng.random(600) < 1 / (1 + np.exp(3.0 - age))
+    frame = pd.DataFrame({"ill": lb.protocols.warner(0.85).privatize(ill.astype(int), rng), "age": age})
+    frame["g"] = rng.choice(list("abcd"), 600)
+    settings = {"categories": ["no", "yes"], "random_seed": 1, "draws": 250}
+    pages = {
+        formula: lb.show(lb.regress(frame, f"ill ~ {formula}", lb.protocols.warner(0.85), **settings))
+        for formula in ("mo(age)", "rw(age)", "age")
+    }
+    assert not any("no coefficient" in page.summary for page in pages.values())
+    rows = {table.title: table.rows for table in pages["mo(age)"].tables}["From the first to the last level of mo(age)"]
+    assert f"{rows[0][1]:.2f}" in pages["mo(age)"].summary and f"{rows[0][3][0]:.2f}" in pages["mo(age)"].summary
+    assert "predictions" in pages["rw(age)"].summary and "Curves" in [table.title for table in pages["rw(age)"].tables]
+    test = lb.protocols.Channel(counts=[[190, 15], [10, 85]], answers=["no", "yes"])
+    page = lb.show(lb.regress(frame, "ill ~ age + (1|g)", test, **settings))
+    rows = {table.title: [row[0] for row in table.rows] for table in page.tables}
+    assert rows["Effects of groups"] == ["1|g"]
+    assert rows["Probabilities of the device"] == ["no given no", "yes given yes"]
+    assert list(json.loads(page.render("json"))["group_sd"]["effects"]) == ["1|g"]

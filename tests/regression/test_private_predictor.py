@@ -327,6 +327,16 @@ def test_a_form_that_reports_contradict_is_announced():
     assert effect[0] > 0 > effect[1]
 
 
+def test_maximum_likelihood_warns_of_the_form_as_the_posterior_does():
+    survey = pd.read_csv(examples.FOLDER / "survey.csv")
+    settings = {"formula": "income ~ age + private(smokes)", "report": "smokes", "device": warner(0.7), "method": "mle"}
+    with pytest.warns(DiagnosticWarning) as met:
+        found = asked(survey, **settings)
+    said = [str(one.message) for one in met]
+    assert sum("contradict" in text for text in said) == 1 and sum("Without any report" in text for text in said) == 1
+    assert all(text in found.outcome for text in said)
+
+
 # ---- answers and files ---------------------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def fitted():

@@ -89,3 +89,36 @@ def test_the_gradient_is_that_of_the_density():
     np.testing.assert_allclose(prior.pullback_logits(z, of_logits), numeric, atol=1e-7)
     density = [(prior.log_density(z + e) - prior.log_density(z - e)) / 2e-6 for e in steps]
     np.testing.assert_allclose(prior.gradient(z), density, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:.*[Pp]rior")
+@pytest.mark.parametrize(
+    "device",
+    [
+        TEST,
+        Channel(counts=[[40, 3], [5, 30], [1, 9]], answers=["negative", "positive", "unclear"]),
+        warner(Uncertain((90, 10))),
+    ],
+)
+def test_the_log_likelihood_of_reports_is_that_of_the_drawn_devices(device):
+    data = table()
+    data["test"] = [device.answers[TEST.answers.index(answer)] for answer in data["test"]]
+    result = lb.regress(data, "test ~ x", device, categories=["no", "yes"], count="n", random_seed=1, draws=250)
+    result.extend("log_likelihood", by="cell")
+    draws = result["posterior"].to_dataset().isel(chain=0)
+    law = device.law.named([_named(names, device) for names, _ in device.law.unknowns])
+    q = law.channel(law.theta_of(lambda name: draws[name].values))
+    b, order = draws["coefficients"].sel(category="yes").values, [device.answers.index(data["test"][k]) for k in range(2)]
+    expected = []
+    for x, counts in COUNTS.items():
+        share = expit(b @ [1, x])
+        expected.append(np.log(q[:, :, 0] * (1 - share)[:, None] + q[:, :, 1] * share[:, None])[:, order] @ counts)
+    found = result["log_likelihood"]["reports"].values[0]
+    np.testing.assert_allclose(np.sort(found, axis=1), np.sort(np.stack(expected, axis=1), axis=1), atol=1e-8)
+
+
+def _named(names, device):
+    """Return the names that a result gives the entries of a matrix."""
+    return tuple(
+        f"{device.answers[name[0]]} given {['no', 'yes'][name[1]]}" if isinstance(name, tuple) else name for name in names
+    )
