@@ -110,6 +110,19 @@ def adjusted_of_cells(p_values: ArrayLike) -> FloatArray:
     return np.minimum(2 * p * np.isfinite(p).sum(), 1.0)
 
 
+def contradicting(p_values: ArrayLike, size: float = 0.05) -> NDArray:
+    """Return the places of the cells that do not fit the design by themselves.
+
+    Parameters
+    ----------
+    p_values : (cells,) array
+        ``Fitness.p_value`` of every cell; nan where no test was possible.
+    size : float
+        Probability with which honest reports may be flagged.
+    """
+    return np.flatnonzero(adjusted_of_cells(p_values) <= size)
+
+
 def verdict_of_cells(
     labels: Sequence[str], p_values: ArrayLike, size: float = 0.05, combined: ArrayLike | None = None
 ) -> tuple[str, bool]:
@@ -143,7 +156,7 @@ def verdict_of_cells(
     numbers = f"adjusted p-values: {together:.3g} of all together, {least:.3g} of the cell that fits least"
     if min(together, least) > size:
         return f"The reports of {which} fit the design ({numbers}).", False
-    bad = [labels[int(c)] for c in np.flatnonzero(alone <= size)]
+    bad = [labels[int(c)] for c in contradicting(p, size)]
     causes = (
         "Respondents did not follow the device, reports were fabricated or copied, or the design, its parameters or the "
         "categories are wrong."

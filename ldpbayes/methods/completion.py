@@ -11,6 +11,7 @@ from ldpbayes.collections.data import MOMENTS_ONLY
 from ldpbayes.collections.derived import evaluate_draws
 from ldpbayes.collections.noncompliance import collapse
 from ldpbayes.inference.diagnostics import TARGETS, Diagnostics
+from ldpbayes.inference.ends import ends_of_draws
 from ldpbayes.inference.importance import moments as weighted_moments
 from ldpbayes.methods import frequency
 from ldpbayes.methods.outcome import Outcome
@@ -96,7 +97,8 @@ class Completion:
             facts |= stated
             if stated["frequency_draws"] == MOMENTS_ONLY:
                 exact["frequency_mean"], exact["frequency_sd"] = _frequency_moments(problem, outcome)
-                exact |= frequency.frequency_intervals(exact, problem.n_users, self.ci_prob)
+                known = exact if "distribution_lower" in exact else self._of_p(outcome) | exact
+                exact |= frequency.frequency_intervals(known, problem.n_users, self.ci_prob)
         elif outcome.tallies is None:
             place, frequencies, facts["frequency_draws"] = self._frequencies(problem, outcome, rng, watch)
             share = place.size / (draws.shape[0] * draws.shape[1])
@@ -148,6 +150,17 @@ class Completion:
             done = f"{shape[0]} of {self.chains} chains with {shape[1]} of {self.draws} draws"
             return said.adding(f"sampling was interrupted and left {done}")
         return said.adding(f"sampling was interrupted after {shape[1]} of {self.draws} draws")
+
+    def _of_p(self, outcome):
+        """Return what is known of P where its ends are no integrals: by the draws, or by their weights."""
+        flat = outcome.distribution.reshape(-1, outcome.distribution.shape[-1])
+        worth = np.full(flat.shape[1], outcome.effective or float(len(flat)))
+        ends = ends_of_draws(flat, self.ci_prob, worth)
+        known = {"mean": flat.mean(axis=0), "sd": flat.std(axis=0, ddof=1)}
+        known |= dict(zip(("lower", "upper", "lower_error", "upper_error"), ends, strict=True))
+        better = outcome.known_at(self.ci_prob) if outcome.known_at else outcome.known
+        known |= {name: values for name, values in better.get("distribution", {}).items() if name in known}
+        return {f"distribution_{name}": values for name, values in known.items()}
 
     def _frequencies(self, problem, outcome, rng, watch):
         """Return (places of the draws of P that are kept, as (chains, draws), their F, how F was drawn)."""

@@ -188,12 +188,13 @@ def frequency_intervals(exact: dict, n_reports, ci_prob: float) -> dict[str, np.
     Where the noise of the reports decides, F and P have posteriors of one shape: the interval of P is moved to the mean and
     sd of F. It keeps the shape of a posterior near zero, which no beta distribution has. Where the reports nearly give the
     values away, so that F is much narrower than P, and where P has no interval, that of a beta distribution with the mean
-    and sd of F takes its place. The error of an end is the distance between both, and a multiple.
+    and sd of F takes its place. The error of an end is the distance between both, a multiple, and that of P's end by draws.
 
     Parameters
     ----------
     exact : dict
-        frequency_mean and frequency_sd, and where they are known distribution_mean, _sd, _lower and _upper.
+        frequency_mean and frequency_sd, and where they are known distribution_mean, _sd, _lower and _upper;
+        of ends of P by draws also distribution_lower_error and _upper_error.
     n_reports : float or array
         n, which broadcasts with them.
     ci_prob : float
@@ -212,7 +213,8 @@ def frequency_intervals(exact: dict, n_reports, ci_prob: float) -> dict[str, np.
         alike = ratio**2 >= ALLOCATION.least_share
         moved = [mean + ratio * (end - centre) for end in ends_of_p]
         ends = [np.where(alike, own, end) for own, end in zip(moved, simple, strict=True)]
-        errors = [np.abs(near - end) for near, end in zip(moved, simple, strict=True)]
+        drawn = [ratio * exact.get(f"distribution_{side}_error", 0.0) for side in ("lower", "upper")]
+        errors = [np.abs(near - end) + error for near, end, error in zip(moved, simple, drawn, strict=True)]
     # F takes multiples of 1/n, and the mass of a multiple lies within half of one about it.
     lower, upper = (np.clip(np.rint(end * n_reports), 0.0, n_reports) / n_reports + 0.0 for end in ends)
     errors = [np.where(sd > 0, error + 1 / n_reports, 0.0) for error in errors]

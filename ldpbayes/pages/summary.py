@@ -5,12 +5,15 @@ import math
 
 import numpy as np
 
+from ldpbayes.fitness.cells import contradicting
 from ldpbayes.pages.prose import number_of
 from ldpbayes.pages.tables import interval_of
 from ldpbayes.plots.base import asked
 from ldpbayes.plots.groups import group_names
 from ldpbayes.result.facts import facts_of
 
+#: What follows an answer where a test of fit says so.
+CONTRADICTED = "The reports contradict the design, so this is not final."
 #: Categories and derived quantities that a summary names.
 NAMED = 3
 
@@ -24,7 +27,17 @@ def summary_of_fit(result) -> str:
         start, summary = start if name == "all" else f"{start} in {name}", summary.isel(cell=0)
     text = _groups(summary, start) if "cell" in summary.dims else _shares(summary, start)
     doubt = "" if result.attrs.get("converged", 1) else "; the computation failed its own checks, so this is not final"
-    return f"{text}{_design_and_model(facts_of(result))}{doubt}."
+    return " ".join(filter(None, (f"{text}{_design_and_model(facts_of(result))}{doubt}.", _contradicted(result))))
+
+
+def _contradicted(result):
+    """Return the sentence that the reports do not fit the design; of cells in how many of them; empty where they fit."""
+    if not result.attrs.get("fitness_flagged", 0):
+        return ""
+    cells = result["cells"].to_dataset() if "cells" in result.children else {}
+    if "fitness_p" in cells and (flagged := contradicting(cells["fitness_p"].values.astype(float)).size):
+        return CONTRADICTED.replace(",", f" in {flagged:,} of {number_of(cells.sizes['cell'], 'cell')},", 1)
+    return CONTRADICTED
 
 
 def _design_and_model(facts):

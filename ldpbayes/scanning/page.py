@@ -10,6 +10,7 @@ from ldpbayes.errors import listed
 from ldpbayes.fitness.sums import CONSTANT, UNKNOWN, fitness_of_excess, shown_levels
 from ldpbayes.pages.page import Column, Kind, Note, Page, Table
 from ldpbayes.pages.prose import number_of
+from ldpbayes.pages.summary import CONTRADICTED
 from ldpbayes.scanning.monitor import beyond
 
 #: Below this p-value a page warns.
@@ -44,11 +45,13 @@ def of_scan(result: Any, *, output: str | None = None) -> Page:
     whole = Table(extent, columns, tuple(rows))
     named = listed([_design(protocol) for protocol in result.protocols])
     design = f"{named}, {protocol.n_categories} categories"
+    contradicted = False
     notes = [Note(Kind.DATA, f"Reports of {design}."), Note(Kind.METHOD, _method(result)), *_monitored(result)]
     if result.notes:
         notes.append(Note(Kind.DATA, result.notes))
     if not protocol.countable():
-        notes.append(_sum_of_all(result, sums))
+        contradicted, said = _sum_of_all(result, sums)
+        notes.append(said)
         notes += _beyond_of_all(result) if sums else []
     if output is not None:
         notes.append(Note(Kind.DATA, f"The posterior of each cell: ldpbayes fit {output}."))
@@ -64,7 +67,8 @@ def of_scan(result: Any, *, output: str | None = None) -> Page:
     if result.monitor is not None:
         facts["drift"] = [drift._asdict() for drift in result.monitor.drifts]
         facts["duplicates"] = [copies._asdict() for copies in result.monitor.duplicates]
-    return Page("Scan of reports", (whole,), tuple(notes), facts=facts, summary=f"The files hold {extent}: {design}.")
+    summary = " ".join((f"The files hold {extent}: {design}.", *([CONTRADICTED] if contradicted else [])))
+    return Page("Scan of reports", (whole,), tuple(notes), facts=facts, summary=summary)
 
 
 def _design(protocol: Any) -> str:
@@ -104,13 +108,13 @@ def _of_sum(excess: Any, n: float) -> tuple:
     return float(1 + excess[0] / n), float(excess[0] / np.sqrt(excess[1]))
 
 
-def _sum_of_all(result: Any, sums: list) -> Note:
-    """Return what the sum of the shares of all cells together says of the design, and what it would show."""
+def _sum_of_all(result: Any, sums: list) -> tuple[bool, Note]:
+    """Return whether the sum of the shares of all cells together contradicts the design, and what it says and would show."""
     pairs = zip(sums, (cell.n_reports for cell in result.collections()), strict=bool(sums))
     known = [pair for pair in pairs if pair[0] is not None]
     if not known:
         law = result.protocol.size_law()
-        return Note(Kind.METHOD, CONSTANT if law is not None and law.variance <= 0 else UNKNOWN)
+        return False, Note(Kind.METHOD, CONSTANT if law is not None and law.variance <= 0 else UNKNOWN)
     n = float(sum(n for _, n in known))
     tested = fitness_of_excess(sum(excess for excess, _ in known), n)
     said = f"All cells together: {tested.verdict}"
@@ -120,7 +124,7 @@ def _sum_of_all(result: Any, sums: list) -> Note:
         ends = " or ".join(filter(None, (low and f"{low} and less", high and f"{high} and more")))
         said += f" Reports made with ε {ends} would show in 95 % of scans as large." if ends else " No other ε would show."
     said += " The order of the categories does not."
-    return Note(Kind.WARNING if tested.flagged else Kind.DIAGNOSTIC, said)
+    return tested.flagged, Note(Kind.WARNING if tested.flagged else Kind.DIAGNOSTIC, said)
 
 
 def _monitored(result: Any) -> list[Note]:

@@ -194,3 +194,16 @@ def test_files_and_states_of_earlier_versions_are_read(tmp_path, name):
     )
     total = former + first
     assert total.n_rows == 10_000 and "sizes" not in total.channels[text].sums
+
+
+def test_the_first_sentences_say_that_the_reports_contradict_the_design():
+    made, read = MAKERS["OUE"](1.0), MAKERS["OUE"](1.2)
+    wrong, right = misread(reports(made, 20_000), read), misread(reports(made, 20_000), made)
+    doubt = "so this is not final."
+    assert wrong.page().summary.endswith(doubt) and doubt not in right.page().summary
+    cells = lb.fit(wrong, "jeffreys", draws=100, random_seed=1)
+    assert cells.page().summary.endswith(doubt) and " in 2 of 2 cells" in cells.page().summary
+    assert lb.fit(wrong, "jeffreys", draws=0).page().summary.endswith(doubt)
+    assert doubt not in lb.fit(right, "jeffreys", draws=100, random_seed=1).page().summary
+    whole = lb.scan(reports(made, 20_000).drop_columns(["protocol"]).replace_schema_metadata({}), read)()["all",]
+    assert lb.fit(whole, "jeffreys", draws=0).page().summary.endswith(f"design, {doubt}")
