@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, listed, shown
+from ldpbayes.errors import ArgumentError, DiagnosticWarning, listed, shown, warn
+from ldpbayes.fitness.constants import MIN_P_VALUE
 from ldpbayes.priors.base import softmax
 
 
@@ -96,6 +98,11 @@ class KnownTotals:
         covariance : (u, u) array
             Of the unknowns there.
         draws : int
+
+        Warns
+        -----
+        DiagnosticWarning
+            Where a total is further from the reports than chance explains, by a two-sided test of size MIN_P_VALUE.
         """
         mean = mean_of(target, z)
         slopes = np.array([pulled(target, z, row) for row in np.eye(mean.size)[self.places]])
@@ -111,6 +118,13 @@ class KnownTotals:
                 self.places, self.shares, exact, sds, mean[self.places], alone, apart, strict=True
             )
         ]
+        far = 2 * ndtr(-np.abs(apart)) < MIN_P_VALUE
+        if far.any():
+            named = listed([f"{labels[x]} ({off:+.1f} sd)" for x, off in zip(self.places[far], apart[far], strict=True)])
+            warn(
+                f"Known totals and reports disagree on {named}: a total, the device or the sample is wrong.",
+                DiagnosticWarning,
+            )
         return Totals(self.places, self.shares, sds), f"Known totals of all respondents: {listed(texts)}."
 
 

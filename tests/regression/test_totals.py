@@ -7,7 +7,7 @@ from scipy import optimize, stats
 
 import ldpbayes as lb
 from ldpbayes import cli
-from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError
 from ldpbayes.protocols.designs import warner
 
 DEVICE = warner(0.8)
@@ -34,7 +34,7 @@ def log_likelihood(beta, frame):
     return total
 
 
-@pytest.mark.filterwarnings("ignore:.*prior")
+@pytest.mark.filterwarnings("ignore:.*prior", "ignore:Known totals")
 @pytest.mark.parametrize(("total", "sd"), [(0.25, 0.02), (0.45, 0.01)])
 def test_the_posterior_is_that_of_a_grid(survey, total, sd):
     found = regressed(survey, totals={"yes": (total, sd)})
@@ -57,6 +57,7 @@ def test_the_posterior_is_that_of_a_grid(survey, total, sd):
     assert "totals" in str(lb.show(found))
 
 
+@pytest.mark.filterwarnings("ignore:Known totals")
 def test_an_exact_total_holds_within_what_draws_leave_open(survey):
     free, found = regressed(survey), regressed(survey, totals={"yes": 0.25})
     sd = float(free["posterior"]["distribution"].sel(category="yes").std())
@@ -65,6 +66,7 @@ def test_an_exact_total_holds_within_what_draws_leave_open(survey):
     assert "exact" in str(lb.show(found))
 
 
+@pytest.mark.filterwarnings("ignore:Known totals")
 def test_exact_maximum_likelihood_is_that_under_the_constraint(survey):
     found = regressed(survey, totals={"yes": 0.25}, method="mle")
     m = survey["g"].mean()
@@ -87,6 +89,13 @@ def test_exact_maximum_likelihood_is_that_under_the_constraint(survey):
     there = regressed(survey, totals={"yes": share}, method="mle")
     np.testing.assert_allclose(there.coefficients, free.coefficients, atol=1e-6)
     assert (there.standard_errors.sel(category="yes", term="Intercept") < free.standard_errors.sel(category="yes")[0]).all()
+
+
+@pytest.mark.filterwarnings("ignore:.*[Pp]rior")
+@pytest.mark.parametrize("method", ["auto", "mle"])
+def test_a_total_that_reports_contradict_is_announced(survey, method):
+    with pytest.warns(DiagnosticWarning, match=r"totals.*yes"):
+        regressed(survey, totals={"yes": (0.9, 0.01)}, method=method, **({} if method == "mle" else {"draws": 250}))
 
 
 def test_totals_of_samples_groups_and_several_categories():
