@@ -64,7 +64,7 @@ site-check: docs  ## Open every page of the site in Chromium at two widths, and 
 scale-env: $(VENV)/.scale  ## Install what the tests of Spark need: pyspark (half a gigabyte), and how to get Java.
 
 test-spark: $(VENV)/.scale  ## Run the tests of Spark; `make test` runs them too once `make scale-env` has been made.
-	$(BIN)/python -m pytest tests/test_spark.py
+	$(BIN)/python -m pytest tests/scanning/test_spark.py
 
 lint: $(VENV)/.ready  ## Check style and types.
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/python tools/type_readme.py
