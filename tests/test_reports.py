@@ -187,9 +187,9 @@ def test_where_without_a_match_says_what_it_looked_for(survey):
         (('protocol = "warner"\n', ""), "field 'channels.all': needs 'protocol'"),
         (('file = "small.csv"\n', ""), "field 'channels.all': needs 'file'"),
         (('"warner"', '"warned"'), "field 'channels.all': protocol must be one of "),
-        (('report = "answer"', 'report = ["answer", "count"]'), "report must name 1 columns (report)"),
-        (('report = "answer"', "report = 1"), "report must name 1 columns (report)"),
-        (('report = "answer"', "report = [1]"), "report must name 1 columns (report)"),
+        (('report = "answer"', 'report = ["answer", "count"]'), "report must name 1 column (report)"),
+        (('report = "answer"', "report = 1"), "report must name 1 column (report)"),
+        (('report = "answer"', "report = [1]"), "report must name 1 column (report)"),
         (('report = "answer"', 'report = "reply"'), "has no column 'reply'; it has answer, count"),
         (('count = "count"', 'count = ["count"]'), "count must be text, got ['count']"),
         (("n = 100", "n = 100.5"), "field 'channels.all': n must be a whole number, got 100.5"),
@@ -418,5 +418,5 @@ def test_frames_without_rows(make):
 def test_frames_that_are_none():
     with pytest.raises(ArgumentError, match=r"the data must be files .* that narwhals reads, got list"):
         read([0, 1], designs.warner(0.7))
-    with pytest.raises(ArgumentError, match=r"report must name 1 columns \(report\), got 2"):
+    with pytest.raises(ArgumentError, match=r"report must name 1 column \(report\), got 2"):
         read(pandas.DataFrame({"a": [1], "b": [2]}), designs.warner(0.7), report=["a", "b"])

@@ -680,7 +680,7 @@ def test_bad_bits_name_their_row(tmp_path):
         ({"source": "nowhere/*.parquet"}, "nowhere/.*: matches no file"),
         ({"source": "nowhere.parquet"}, "nowhere.parquet: cannot be read"),
         ({"protocol": GRR}, "protocol must be an object"),
-        ({"report": ["a", "b"]}, r"report must name 1 columns \(report\), got 2"),
+        ({"report": ["a", "b"]}, r"report must name 1 column \(report\), got 2"),
         ({"by": ["country", "country"]}, "by must name distinct columns"),
         ({"by": "report"}, "by must name distinct columns"),
         ({"by": 3}, "by must be the name of a column"),
