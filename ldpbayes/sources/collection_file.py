@@ -318,7 +318,8 @@ def _read_channel(path, categories, channel, position, columns, copies):
     report = [stated["report"]] if isinstance(stated["report"], str) else stated["report"]
     if report is not None and (not isinstance(report, list) or not all(isinstance(column, str) for column in report)):
         fields = () if protocol is None or stated["epsilon"] is not None else protocol.report_fields
-        what = f"{len(fields)} columns ({', '.join(fields)})" if fields else "a column or a list of columns"
+        named = f"{len(fields)} column{'s' * (len(fields) > 1)} ({', '.join(fields)})"
+        what = named if fields else "a column or a list of columns"
         raise DataError(f"report must name {what}", source=path, field=field)
     if stated["count"] is not None and not stated["count"].strip():
         raise DataError("count must name a column; leave it out where every row is one report", source=path, field=field)
