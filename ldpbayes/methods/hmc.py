@@ -80,6 +80,8 @@ class HMC(AbstractPosterior):
 
     def run(self, plan, rng, watch):
         def way(chains, going):
+            if not plan.state.alone:  # a random walk is announced by its plan
+                watch.announce(f"The method {self.name}", chains.seconds * self.draws * self.chains)
             return chains.by_hmc(rng, watch, going)
 
         return self.sampler.outcome(plan.state, self.draws, self.chains, rng, watch, way)

@@ -7,14 +7,13 @@ import numpy as np
 
 from ldpbayes.collections.tally import excess_of
 from ldpbayes.errors import listed
+from ldpbayes.fitness.constants import MIN_P_VALUE
 from ldpbayes.fitness.sums import CONSTANT, UNKNOWN, fitness_of_excess, shown_levels
 from ldpbayes.pages.page import Column, Kind, Note, Page, Table
 from ldpbayes.pages.prose import number_of
 from ldpbayes.pages.summary import CONTRADICTED
 from ldpbayes.scanning.monitor import beyond
 
-#: Below this p-value a page warns.
-LEVEL = 0.01
 _BEYOND = "Share of supports that no distribution explains: counts below n h or above n g; about 0 but for chance."
 _SUM = "Unbiased estimates of all shares add up to one under the design, whatever the shares, but for their error."
 
@@ -134,13 +133,13 @@ def _monitored(result: Any) -> list[Note]:
         said = f"Drift between {drift.over}: χ² of support counts {drift.statistic:,.1f}, {drift.df:,.0f} degrees of freedom"
         said += f", p = {drift.p_value:.3g}; {drift.worst} differs most."
         alike = drift.over == "cells" or not result.by  # files of several cells may hold different people
-        notes.append(Note(Kind.WARNING if alike and drift.p_value < LEVEL else Kind.DIAGNOSTIC, said))
+        notes.append(Note(Kind.WARNING if alike and drift.p_value < MIN_P_VALUE else Kind.DIAGNOSTIC, said))
     for copies in result.monitor.duplicates if result.monitor is not None else ():
         said = (
             f"Duplicates: {copies.share:.3%} of reports repeat another one, {copies.expected:.3%} under the design; one came"
         )
         said += f" {number_of(copies.most, 'time')}, p ≤ {copies.p_value:.3g}."
-        notes.append(Note(Kind.WARNING if copies.p_value < LEVEL else Kind.DIAGNOSTIC, said))
+        notes.append(Note(Kind.WARNING if copies.p_value < MIN_P_VALUE else Kind.DIAGNOSTIC, said))
     return notes
 
 
@@ -160,7 +159,7 @@ def _beyond_of_all(result: Any) -> list[Note]:
     p_values = {key: _beyond(key, result)[1] for key in result}
     key = min(p_values, key=lambda key: p_values[key])
     p_value = min(1.0, len(result) * p_values[key])
-    if p_value >= LEVEL:
+    if p_value >= MIN_P_VALUE:
         return []
     name = ", ".join(map(str, key))
     return [Note(Kind.WARNING, f"Cell {name} has more or fewer supports of a category than any P gives, p = {p_value:.3g}.")]

@@ -14,6 +14,7 @@ from ldpbayes.checks import MAX_COUNT
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.columns import Bytes, Integers, ListColumn
+from ldpbayes.protocols.labels import Places
 from ldpbayes.sources import keys as plain
 from ldpbayes.sources.base import arrow_integers, arrow_kind, check_column, foreign, numpy_integers
 from ldpbayes.sources.constants import MOST_CODES
@@ -276,11 +277,8 @@ class Format:
             named = f"{len(fields)} column{'s' * (len(fields) > 1)} ({', '.join(fields)})"
             bits = f", or {a} columns of bits, one for each category" if sets else ""
             raise ArgumentError(f"report must name {named}{bits}, got {len(self.report)}.")
-        if (
-            len(self.report) == a > len(fields)
-            and set(self.report) == set(self.labels)
-            and self.report != tuple(self.labels)
-        ):
+        is_bits = len(self.report) == a > len(fields)
+        if is_bits and self.labelled and Places(self.labels).moved(self.report) is not None:
             raise ArgumentError(
                 "report must name the columns of bits in the order of the categories, whose names they have."
             )

@@ -78,6 +78,14 @@ def test_columns_of_bits_with_the_names_of_the_categories_stand_in_their_order()
     np.testing.assert_array_equal(counts, [1, 1, 2])
     with pytest.raises(lb.errors.ArgumentError, match="report"):
         lb.read(frame, protocol, report=labels[::-1], categories=labels)
+    shouted = frame.rename(columns=str.upper)
+    np.testing.assert_array_equal(
+        lb.read(shouted, protocol, report=list("ABC"), categories=labels).rows.support_counts(), [1, 1, 2]
+    )
+    with pytest.raises(lb.errors.ArgumentError, match="report"):
+        lb.read(shouted, protocol, report=list("BAC"), categories=labels)
+    numbered = frame.set_axis(["1", "2", "3"], axis=1)
+    assert lb.read(numbered, lb.make_protocol("oue", 3, {"epsilon": 1.0}), report=["1", "2", "3"]).n_reports == 2
 
 
 def test_shares_are_no_trials():
