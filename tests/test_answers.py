@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 from scipy import special, stats
 
-from ldpbayes import Cells, Collection, Tally, answers, fit, result
+from ldpbayes import Cells, Collection, Tally, answers, fit
 from ldpbayes.errors import ArgumentError, DiagnosticWarning
 from ldpbayes.estimators import Oracle
 from ldpbayes.estimators.confidence import combined_interval, confidence_intervals
@@ -16,7 +16,9 @@ from ldpbayes.priors import Dirichlet, as_prior
 from ldpbayes.protocols import GRR, HadamardResponse, SubsetSelection, designs
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.unary import UnaryEncoding
+from ldpbayes.result.building import write
 from ldpbayes.result.facts import facts_of
+from ldpbayes.result.fits import Fit
 
 COUNTS = np.array([5, 9, 16, 30])
 ALPHA = COUNTS + 0.5
@@ -32,7 +34,7 @@ def open_answers():
     variables = {"distribution": (("category",), draws), "frequency": (("category",), frequencies)}
     summary = summarize(variables, Diagnostics("independent"), 0.95)
     prior = Dirichlet.jeffreys(4)
-    return result.build(collection, prior, method="test", settings={}, draws=variables, summary=summary)
+    return write(Fit(collection, prior, "test", {}, variables, summary=summary))
 
 
 def test_simultaneous_band_covers_jointly_and_is_wider(open_answers):

@@ -790,7 +790,8 @@ def _tree(model, sample, request, facts):
     import xarray as xr
 
     from ldpbayes.inference import diagnostics
-    from ldpbayes.result.building import build
+    from ldpbayes.result.building import write
+    from ldpbayes.result.fits import Fit
     from ldpbayes.result.validation import validate
 
     prior, reports, entries = model.prior, model.reports, model.target.reports
@@ -817,16 +818,8 @@ def _tree(model, sample, request, facts):
         known=sample.known,
         joint=True,
     )
-    tree = build(
-        model,
-        prior.describe(),
-        method=facts["method"],
-        settings=settings,
-        draws=draws,
-        stats=sample.stats,
-        attrs=attrs | facts,
-        summary=summary,
-    )
+    more = {"stats": sample.stats or {}, "facts": attrs | facts, "summary": summary}
+    tree = write(Fit(model, prior.describe(), facts["method"], settings, draws, **more))
     tree["design"] = xr.DataTree(_patterns(model))
     if model.records is not None:
         tree["outcome_design"] = xr.DataTree(predictor_target.patterns(model.records))

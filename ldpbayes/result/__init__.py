@@ -9,7 +9,7 @@ first; all other facts are those of the group ``details``, and ``facts_of`` read
 """
 
 from ldpbayes.result.attaching import attach
-from ldpbayes.result.building import EXACT, build
+from ldpbayes.result.building import EXACT
 from ldpbayes.result.cells import select, stack
 from ldpbayes.result.compliers import extended_draws
 from ldpbayes.result.facts import facts_of
@@ -21,7 +21,6 @@ __all__ = [
     "EXACT",
     "Result",
     "attach",
-    "build",
     "extended_draws",
     "facts_of",
     "load",

@@ -9,7 +9,8 @@ from ldpbayes.collections.devices import with_outcomes
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.inference.diagnostics import Diagnostics, summarize
 from ldpbayes.methods.completion import of_draws
-from ldpbayes.result.building import build
+from ldpbayes.result.building import write
+from ldpbayes.result.fits import Fit
 from ldpbayes.result.frame import Result
 from ldpbayes.result.validation import TARGETS, validate
 
@@ -81,17 +82,18 @@ def attach(
     drawn, labels, mean, how = of_draws(data, draws, others, np.random.default_rng(random_seed))
     diagnostics, stats = Diagnostics(), _statistics(trace)
     exact = {} if mean is None else {"frequency_mean": mean}
-    tree = build(
+    fit = Fit(
         data,
         prior,
-        method="attached",
-        settings=settings,
-        draws=drawn,
+        "attached",
+        settings,
+        drawn,
         coords=coords | labels,
         stats=stats,
-        attrs={"random_seed": random_seed, "reason": reason, "frequency_draws": how} | data.explained(),
+        facts={"random_seed": random_seed, "reason": reason, "frequency_draws": how} | data.explained(),
         summary=summarize(drawn, diagnostics, ci_prob, exact=exact, stats=stats),
     )
+    tree = write(fit)
     _copy_groups(trace, tree, var_name)
     validate(tree)
     return tree

@@ -9,7 +9,6 @@ import xarray as xr
 
 from ldpbayes.collections.data import mechanisms
 from ldpbayes.errors import ArgumentError
-from ldpbayes.inference.diagnostics import Statistics
 from ldpbayes.inference.ends import LEVELS
 from ldpbayes.methods.answer import MethodAnswer
 from ldpbayes.result.beside import sensitivity_of
@@ -38,54 +37,6 @@ EXACT = {
     "log_evidence": (),
     **{f"derived_{key}": ("quantity",) for key in ("mean", "sd", "lower", "upper")},
 }
-
-
-def build(
-    data: Any,
-    prior: Any,
-    *,
-    method: str,
-    settings: Mapping[str, Any],
-    draws: Mapping[str, tuple],
-    coords: Mapping[str, Any] | None = None,
-    exact: Mapping[str, Any] | None = None,
-    stats: Mapping[str, np.ndarray] | None = None,
-    facts: Mapping[str, np.ndarray] | None = None,
-    attrs: Mapping[str, Any] | None = None,
-    observed: bool = True,
-    summary: Statistics | None = None,
-) -> Result:
-    """Return the Result of a posterior.
-
-    Parameters
-    ----------
-    data : Collection, Summarized or Cells
-        What was fitted, or anything else that has their ``coords``, ``observed``, ``constants`` and texts.
-    prior : AbstractPrior or str
-        A sentence about the prior of a caller's own model.
-    method : str
-        Name of the posterior method.
-    settings : dict
-        Its fields, random seed and interval, so that it can be run again.
-    draws : mapping of name to (dims, array) or (dims, array, attrs)
-        Variables of the group ``posterior``, dims after chain and draw; empty for moments alone.
-    coords : mapping, optional
-        Labels of further dims.
-    exact : mapping of name to array, optional
-        Entries of EXACT.
-    stats : mapping of name to (chains, draws) array, optional
-    facts : mapping of name to (cells,) array, optional
-        Of each cell, for the group ``cells``.
-    attrs : mapping, optional
-        Further facts: diagnostics of the method, outcome sentences.
-    observed : bool
-        Whether the result holds the reports.
-    summary : Statistics, optional
-        Of the draws, whose diagnostics become facts.
-    """
-    more = {"coords": coords, "exact": exact, "stats": stats, "cells": facts, "facts": attrs}
-    given = {name: dict(values) for name, values in more.items() if values}
-    return write(Fit(data, prior, method, settings, draws, observed=observed, summary=summary, **given))
 
 
 def write(fit: Fit) -> Result:

@@ -764,7 +764,6 @@ RESULTS = {
 
 #: Functions by which the package builds results: no user calls them.
 INNER = {
-    "build",
     "extended_draws", "stack", "of_parts",
 }  # fmt: skip
 
