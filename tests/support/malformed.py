@@ -511,9 +511,9 @@ CALLS = {
     "equality_test": lambda m: dict(cells=m.cells),
     "information_criteria": lambda m: dict(collection=m.collection, log_likelihood=-60.0),
     "compliance_test": lambda m: dict(collection=m.noncompliant),
-    "sensitivity": lambda m: dict(collection=m.noncompliant, of="yes", threshold=0.2, points=5),
+    "sensitivity": lambda m: dict(collection=m.noncompliant, categories="yes", threshold=0.2, points=5),
     "contamination_hull": lambda m: dict(
-        collection=m.collection, question=["a"], share=[0.01, 0.05], channel="all", ci_prob=0.9
+        collection=m.collection, categories=["a"], share=[0.01, 0.05], channel="all", ci_prob=0.9
     ),
     "crosscheck": lambda m: dict(collection=m.survey, prior="flat", **DRAWN, progressbar=False),
     "observe": lambda m: dict(
@@ -592,7 +592,7 @@ CALLS = {
     "facts_of": lambda m: dict(result=m.tree),
     "validate": lambda m: dict(result=m.tree),
     "missing_answers": lambda m: dict(
-        result=m.tree_with_missing, question="yes > 0.2", odds_ratio=[0.5, 2.0], ci_prob=0.9, target="distribution"
+        result=m.tree_with_missing, categories="yes > 0.2", odds_ratio=[0.5, 2.0], ci_prob=0.9, target="distribution"
     ),
     "category_sum": _tree(categories=["a", "b"]),
     "comparisons": lambda m: dict(result=m.regressed, variable="x", values=[0.0, 1.0], data=m.frame, ci_prob=0.9),
@@ -610,7 +610,7 @@ CALLS = {
     "independence": lambda m: dict(result=m.associated, first="u", second="w"),
     "joint_table": lambda m: dict(result=m.associated, attributes=["u", "w"], target="distribution", ci_prob=0.9),
     "entropy": _tree(cell=None),
-    "fakes": lambda m: dict(reports=m.collection, category="a", lift=0.1, channel="all"),
+    "fakes": lambda m: dict(collection=m.collection, category="a", lift=0.1, channel="all"),
     "fakes to overtake": lambda m: dict(reports=m.tree, category="a", overtake="b"),
     "largest": lambda m: dict(result=m.tree, k=1, ci_prob=0.9, simultaneous=False, cell=None),
     "interval_parts": lambda m: dict(result=m.tree_of_cells, cell="x"),
