@@ -186,7 +186,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         "random_seed": _option(int | None, "Random seed; the same seed prints the same numbers.", "--seed", min=0),
     },
     "Tests and fake reports": {
-        "size": _option(float, "Size of the tests: probability with which honest reports may be flagged."),
+        "level": _option(float, "Level of the tests: probability with which honest reports may be flagged."),
         "fakes": _option(bool, "Also print how many fabricated reports would lift a share or change the order.", "--fakes"),
         "share": _option(
             _TEXT,
@@ -219,7 +219,7 @@ PANELS: dict[str, dict[str, tuple]] = {
             min=2,
         ),
         "delta": _option(
-            float | None, "Difference between two groups' shares: the power to find it, at size 1 − ci of the test."
+            float | None, "Difference between two groups' shares: the power to find it, at level 1 − ci of the test."
         ),
         "power": _option(float | None, "Instead of --error: find --delta with this probability, such as 0.8."),
         "fakes of-plan": _option(

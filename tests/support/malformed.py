@@ -502,7 +502,7 @@ CALLS = {
         ci_prob=0.9,
         random_seed=1,
     ),
-    "check": lambda m: dict(collection=m.collection, size=0.05, random_seed=0, replications=19),
+    "check": lambda m: dict(collection=m.collection, level=0.05, random_seed=0, replications=19),
     "check of zeros": lambda m: dict(
         collection=m.zeros,
         replications=19,
