@@ -20,6 +20,7 @@ import xarray as xr
 
 import ldpbayes as lb
 from ldpbayes.cli import options, shell
+from ldpbayes.scanning import Scan
 
 pytestmark = pytest.mark.together("kernels")
 
@@ -122,7 +123,7 @@ def test_the_recipes_for_clusters_give_the_cells_of_one_machine(name, tmp_path, 
     monkeypatch.setitem(sys.modules, "ray", cluster)
     monkeypatch.setitem(sys.modules, "dask", types.SimpleNamespace())
     monkeypatch.setitem(sys.modules, "dask.distributed", types.SimpleNamespace(Client=lambda address: cluster))
-    scan = lb.scan("*.parquet", by="country")
+    scan = Scan("*.parquet", by="country")
     namespace = {"scan": scan}
     exec(code, namespace)
     assert cluster.passed == 4 and namespace["found"] == scan()

@@ -219,7 +219,7 @@ def test_metadata_of_some_files_state_nothing_about_the_others(tmp_path):
         pyarrow.parquet.write_table(table.drop_columns("protocol"), tmp_path / f"{name}.parquet")
 
     def scanned(source, protocol=None, **settings):
-        return scan(source, protocol, **settings)()[("all",)].tallies[0]
+        return scan(source, protocol, **settings)[("all",)].tallies[0]
 
     for opened, reader in itertools.product((list, pyarrow.dataset.dataset), (read, scanned)):
         both, other, alone = (

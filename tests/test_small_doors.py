@@ -20,7 +20,7 @@ WARNER = designs.warner(0.7)
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
 def test_texts_are_scanned_in_every_layout(kind):
     table = pa.table({"report": pa.array(["no", "yes", "yes"] * 2, kind), "g": pa.array(list("ababab"), kind)})
-    found = lb.scan(table, WARNER, by="g", categories=["no", "yes"], progressbar=False)()
+    found = lb.scan(table, WARNER, by="g", categories=["no", "yes"], progressbar=False)
     assert {key: cell.n_reports for key, cell in found.items()} == {("a",): 3, ("b",): 3}
     assert lb.read(table, WARNER, by="g", categories=["no", "yes"]).n_reports == 6
 
@@ -29,7 +29,7 @@ def test_bytes_are_scanned_in_every_layout():
     protocol = UnaryEncoding.symmetric(3, 1.0)
     for kind in (pa.binary(), pa.binary_view()):
         table = pa.table({"report": pa.array([b"\x80", b"\x40", b"\x40"], kind)})
-        tally = lb.scan(table, protocol, progressbar=False)()["all",].tallies[0]
+        tally = lb.scan(table, protocol, progressbar=False)["all",].tallies[0]
         assert tally.counts.tolist() == [2, 1]
 
 

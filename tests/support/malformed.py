@@ -25,6 +25,7 @@ import pyarrow as pa
 import ldpbayes as lb
 from ldpbayes.errors import LDPBayesError, LDPBayesWarning
 from ldpbayes.protocols import Uncertain, designs
+from ldpbayes.scanning import Scan
 
 SECONDS = 30  # of the processor for one call; pytest ends one that waits
 MEMORY = 3 * 2**30  # bytes above those in use; samplers start threads, each with an address space of its own
@@ -219,7 +220,7 @@ MATERIAL = {
     "checked": lambda m: lb.check(m.survey),
     "crosschecked": lambda m: lb.crosscheck(m.survey, "flat", **DRAWN),
     "plans": lambda m: lb.planning.plan(n_categories=4, epsilon=1.0, n=1000, protocols=["grr"]),
-    "found": lambda m: lb.scan(m.frame[["report", "g"]], m.warner, by="g")(),
+    "found": lambda m: lb.scan(m.frame[["report", "g"]], m.warner, by="g"),
     "summary": lambda m: lb.collections.Summary.of(m.collection.rows, np.full(3, 1 / 3)),
     "page": lambda m: lb.show(m.tree_of_survey),
     "figure": lambda m: lb.plots.plot_forest(m.tree_of_survey),
@@ -539,10 +540,10 @@ CALLS = {
     "save": lambda m: dict(result=m.tree_of_survey, path=m.folder / "again.nc"),
     "save a page": lambda m: dict(result=m.page, path=m.folder / "p.md"),
     "load_example": lambda m: dict(name="nigeria"),
-    "read": lambda m: dict(source=m.toml),
-    "read a table": lambda m: dict(source=m.csv, protocol=m.grr, missing="-", **COUNTED),
+    "read": lambda m: dict(data=m.toml),
+    "read a table": lambda m: dict(data=m.csv, protocol=m.grr, missing="-", **COUNTED),
     "read a survey": lambda m: dict(
-        source=m.frame,
+        data=m.frame,
         protocol=m.warner,
         report="report",
         categories=["no", "yes"],
@@ -556,7 +557,7 @@ CALLS = {
     "write a collection": lambda m: dict(thing=m.survey, path=m.folder / "again.toml"),
     "read_collection": lambda m: dict(path=m.toml),
     "scan": lambda m: dict(
-        source=m.frame[["report", "g"]],
+        data=m.frame[["report", "g"]],
         protocol=m.warner,
         report="report",
         by="g",
@@ -872,7 +873,7 @@ METHODS |= {
     "Oracle": (lambda m: lb.estimators.Oracle(), {"__call__": lambda m: dict(collection=m.collection)}),
     "Maximum": (lambda m: m.maximum, {"summary": lambda m: dict(ci_prob=0.9)}),
     "Scan": (
-        lambda m: lb.scan(m.bits, lb.protocols.UnaryEncoding.symmetric(30, 1.0), by="g", progressbar=False),
+        lambda m: Scan(m.bits, lb.protocols.UnaryEncoding.symmetric(30, 1.0), by="g", progressbar=False),
         {"again": lambda m: dict(pilots=[1 / 30] * 30, spread=None)},
     ),
     "Found": (
