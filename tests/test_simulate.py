@@ -5,6 +5,7 @@ import pytest
 from cases import CASES
 from hypothesis import given
 from hypothesis import strategies as st
+from tabulated import each_row
 
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols import GRR, designs
@@ -57,8 +58,8 @@ def test_every_family_is_a_distribution_over_distinct_sorted_labels(source, a):
     assert list(made.categories) == sorted(made.categories) and made.counts is None
 
 
-@pytest.mark.parametrize(
-    ("arguments", "settings", "problem"),
+@each_row(
+    "arguments, settings, problem",
     [
         (("zipf",), {}, "n_categories must be an integer >= 2 for the zipf population, got None"),
         (("zipf", 1), {}, "n_categories must be an integer >= 2 and <= 4194304, got 1"),
@@ -82,8 +83,8 @@ def test_population_from_a_table_alone(tmp_path):
     assert towns.distribution.tolist() == [0.75, 0, 0.25]
 
 
-@pytest.mark.parametrize(
-    ("csv", "toml", "problem"),
+@each_row(
+    "csv, toml, problem",
     [
         ("value,count\nA,3\nA,1\n", None, "towns.csv, field 'value': has the value 'A' twice"),
         ("value,count\nA,3\n", None, "towns.csv, field 'value': must have at least two values"),
@@ -100,6 +101,8 @@ def test_population_from_a_table_alone(tmp_path):
     ],
 )
 def test_malformed_population_files(tmp_path, csv, toml, problem):
+    for name in ("towns.csv", "towns.toml"):
+        (tmp_path / name).unlink(missing_ok=True)
     if csv is not None:
         (tmp_path / "towns.csv").write_text(csv)
     if toml is not None:
@@ -173,8 +176,8 @@ def test_sampled_values_follow_the_distribution():
     assert drawn.var(axis=0) == pytest.approx(400 * p * (1 - p), rel=4 * np.sqrt(2 / 400))
 
 
-@pytest.mark.parametrize(
-    ("truth", "n", "problem"),
+@each_row(
+    "truth, n, problem",
     [
         ([0.5, 0.5], None, "truth must be non-negative whole numbers, got 0.5 at position 0"),
         ([0.5, 0.5, 0.0], 10, "truth must be of length 2"),
@@ -202,7 +205,7 @@ def test_simulation_needs_a_protocol_and_matching_labels():
         simulate([1, 2], designs.warner(0.7), categories=["a", "b", "c"])
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@each_row("case", CASES)
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.RankDeficientWarning", "ignore::ldpbayes.errors.CompositeWarning")
 def test_every_protocol_simulates_and_survives_a_round_trip(tmp_path, case):
     size = case.categories[-1]

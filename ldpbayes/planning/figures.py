@@ -13,9 +13,9 @@ from ldpbayes.plots.base import BLACK, SMALL, WIDTH, Canvas, Drawn, _plain_ticks
 POINTS, DRAWN = 25, 2
 
 
-@checked()
+@checked({"result": checks.mapping})
 def plot_plan(
-    curves: Any,
+    result: Any,
     values: Any,
     label: Any,
     *,
@@ -28,10 +28,10 @@ def plot_plan(
 
     Parameters
     ----------
-    curves : dict of str to (m,) array
+    result : dict of str to (m,) array
         From ``planning.curves``.
     values : (m,) array
-        Of ε or n, at which the curves are.
+        Of ε or n, at which these curves are.
     label : str
         What the error is.
     along : {"epsilon", "n"}
@@ -41,10 +41,10 @@ def plot_plan(
     values = checks.reals(values, "values")
     if not (values > 0).all():
         raise ArgumentError("values must be above 0: the axes are logarithmic.")
-    curves = {name: checks.reals(error, f"curves of {shown(name)}", finite=False) for name, error in curves.items()}
+    curves = {name: checks.reals(error, f"result of {shown(name)}", finite=False) for name, error in result.items()}
     for name, error in curves.items():
         if error.shape != values.shape:
-            raise ArgumentError(f"curves must have {values.size} numbers each, got {error.size} for {shown(name)}.")
+            raise ArgumentError(f"result must have {values.size} numbers each, got {error.size} for {shown(name)}.")
     if chosen is not None:
         chosen = checks.entries(chosen, "chosen", "a triple (x, error, protocol)")
         if len(chosen) != 3:

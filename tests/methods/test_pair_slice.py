@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from arviz_stats.base import array_stats
 from scipy import stats
+from tabulated import each_row
 
 from ldpbayes import Collection, Tally, fit, read, select_method, simulate
 from ldpbayes.errors import ArgumentError, InfeasibleError
@@ -210,7 +211,7 @@ def test_refusals():
         fit(collection, "flat", PairSlice(max_work=1e6), estimates=False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "settings, message",
     [
         ({"draws": 0}, "draws must be an integer >= 1"),
