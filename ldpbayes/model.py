@@ -16,7 +16,7 @@ LIKELIHOODS = ("full", "surrogate")
 FIRST_SPREAD = 0.3
 
 
-def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior=DEFAULT, channel=None) -> Any:
+def observe(name: str, p: Any, collection: Any, *, dims=None, likelihood="full", prior=DEFAULT, channel=None) -> Any:
     """Add the likelihood of reports to the PyMC model on the context stack.
 
     A protocol with at most MAX_OUTPUTS possible reports becomes ``Multinomial(n, Q p)`` over all of them; so does one whose
@@ -40,7 +40,7 @@ def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior
     p : (a,) or (cells, a) tensor
         The distribution of the private values, on the simplex: any expression of the model's variables, of ``pymc.dims``
         too. Where its dims have coords with the labels of the data, they stand in the order of the data.
-    data : Collection, Summary or Cells
+    collection : Collection, Summary or Cells
         Cells need a p with one row per cell, in their order.
     dims : tuple of str, optional
         Names of p's dimensions, such as ("cell", "category"); observed variables then have them instead of their own.
@@ -64,7 +64,7 @@ def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior
     ------
     ArgumentError
         Where p does not have one entry per category (and one row per cell), coords have the labels of the data in another
-        order, the model has a variable of that name, or data is no collection.
+        order, the model has a variable of that name, or the collection is none.
     InfeasibleError
         Where the likelihood rows have more than MAX_ENTRIES entries; the surrogate of two categories.
 
@@ -106,12 +106,12 @@ def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior
         if len(dims) != p.type.ndim:
             raise ArgumentError(f"dims must have one name for each of the {p.type.ndim} dimensions of p, got {dims}.")
         p = tensor.as_tensor(given, dims).astype("float64")
-    data = as_data(data, "data")
-    tensor.check_order(given, dims, (data.labels, data.categories)[-len(data.dims) :])
+    collection = as_data(collection)
+    tensor.check_order(given, dims, (collection.labels, collection.categories)[-len(collection.dims) :])
     if channel is not None:
-        return tensor_rates.observe(name, p, data, channel, dims)
-    expansion = expand(data, prior) if likelihood == "surrogate" and data.channels() else None
-    return tensor.observe(name, p, data, dims, expansion)
+        return tensor_rates.observe(name, p, collection, channel, dims)
+    expansion = expand(collection, prior) if likelihood == "surrogate" and collection.channels() else None
+    return tensor.observe(name, p, collection, dims, expansion)
 
 
 def build_model(collection, prior=DEFAULT, *, likelihood="full"):

@@ -145,9 +145,7 @@ PANELS: dict[str, dict[str, tuple]] = {
             "[bold]loglinear[/bold]: interactions are small unless the reports say otherwise; or jeffreys, flat, a "
             "concentration: a Dirichlet over the cells.",
         ),
-        "prior of-regress": _option(
-            float | None, "Prior sd of the coefficients: log odds for one sd of the column; 2.5 by default."
-        ),
+        "scale": _option(float | None, "Prior sd of the coefficients: log odds for one sd of the column; 2.5 by default."),
         "method": _option(
             str,
             "[bold]auto[/bold] picks a posterior method and explains its choice; or exact, quadrature, surrogate, "
@@ -172,7 +170,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         "private": _option(_TEXT, "The formula of that private answer; by default it has the same covariates."),
         "reference": _option(_TEXT, "The category that coefficients are log odds against; the first by default."),
         "link": _option(str, "Of two categories: logit, probit, cloglog or cauchit."),
-        "missing": _option(str, "Rows without a covariate or a report: refuse or drop."),
+        "incomplete": _option(str, "Rows without a covariate or a report: refuse or drop."),
         "quantiles": _option(str, "Levels of the quantiles."),
         "target": _option(str, "distribution: the population; frequency: these very records."),
         "bins": _option(int | None, "Number of bins; by default 100 to 200, by the number of records."),
