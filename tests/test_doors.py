@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from commands import run
 from samples import from_sample
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes import Tally
@@ -185,7 +186,7 @@ def test_a_missing_entry_in_a_dictionary_is_no_label():
             read(pa.table({"report": column}), GRR(2, 1.0), categories=["no", "None"])
 
 
-@pytest.mark.parametrize("name", SCANNED)
+@each_row("name", SCANNED)
 def test_an_empty_source_and_a_missing_column_are_refused_alike(name, tmp_path):
     empty = pa.table({"report": pa.array([], pa.int64())})
     with pytest.raises(DataError, match="the source has no rows"):
@@ -208,8 +209,8 @@ def test_what_no_report_is_is_refused_in_one_sentence():
             lb.read(path, GRR(3, 1.0))
 
 
-@pytest.mark.parametrize(
-    ("content", "sentence"),
+@each_row(
+    "content, sentence",
     [
         (gzip.compress(b"report\n0\n", mtime=0), r"x\.csv: is compressed; unpack it first"),
         ("report\n0\n".encode("utf-16"), r"x\.csv: is UTF-16 text; write it as UTF-8"),
@@ -226,7 +227,6 @@ def test_what_no_report_is_is_refused_in_one_sentence():
         (b'"report";"g"\n0;"a"\n', r"x\.csv: is separated by semicolons; write it with commas"),
         (b"report\tg\n0\ta\n", r"x\.csv: is separated by tabs; write it with commas"),
     ],
-    ids=str,
 )
 def test_files_of_other_kinds_are_named(content, sentence, tmp_path):
     (tmp_path / "x.csv").write_bytes(content)
@@ -274,7 +274,7 @@ def test_every_door_gives_the_same_cells_in_the_same_order(name, tmp_path):
     assert Partial.from_bytes(first.to_bytes()).keys == first.keys  # as a checkpoint holds it
 
 
-@pytest.mark.parametrize("key", [datetime.time(12), datetime.timedelta(1), b"x", [1], {"a": 1}], ids=str)
+@each_row("key", [datetime.time(12), datetime.timedelta(1), b"x", [1], {"a": 1}])
 def test_other_keys_are_refused_by_every_door(key, tmp_path):
     table = pa.table({"report": [0], "g": [key]})
     for read in (
@@ -469,7 +469,7 @@ def test_what_a_source_states_itself_is_not_taken_twice(tmp_path):
             lb.read(tmp_path / path, **settings)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "thing, path, arguments, sentence",
     [
         ([0, 1], "x.parquet", (), "protocol must be given with reports"),

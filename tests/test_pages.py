@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from commands import run
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes.errors import ArgumentError, listed
@@ -89,8 +90,8 @@ def page_of(name):
     return show(lb.fit(lb.load_example(name), random_seed=1), top=5)
 
 
-@pytest.mark.parametrize("width", [40, 60, 80, 100, 140])
-@pytest.mark.parametrize("name", ["nigeria", "minarets", "cheating"])
+@each_row("width", [40, 60, 80, 100, 140])
+@each_row("name", ["nigeria", "minarets", "cheating"])
 def test_numbers_are_never_cut(name, width):
     """Every number of a column that is shown stands whole in the text, at any width; the rest is named as left out."""
     page = page_of(name)

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pytest
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes import answers
@@ -33,7 +34,7 @@ def test_bytes_are_scanned_in_every_layout():
         assert tally.counts.tolist() == [2, 1]
 
 
-@pytest.mark.parametrize("source", ["a\0b", "a\0b.parquet", "x*\0.parquet", ["a\0b.parquet"]], ids=repr)
+@each_row("source", ["a\0b", "a\0b.parquet", "x*\0.parquet", ["a\0b.parquet"]])
 def test_a_name_with_nul_is_no_file_to_scan(source):
     with pytest.raises(lb.errors.DataError, match="cannot be read \\(a name cannot hold a NUL character\\)"):
         lb.scan(source, WARNER)

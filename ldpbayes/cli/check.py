@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from ldpbayes.cli import options
+from ldpbayes.cli import options, settings
 from ldpbayes.errors import ArgumentError
 
 #: What fake reports could do.
@@ -42,7 +42,7 @@ def command(
     from ldpbayes.robust.page import beside, fakes_table
 
     outputs.check()
-    collection = options.read(file, by, **table.settings, **options.assigned(assignments, *options.SAMPLE))
+    collection = options.read(file, by, settings.parsed(assignments, "check"), **table.settings)
     needed = (fakes_table(collection.single("fakes")),) if fakes else ()
     hull = _hull(collection, ci_prob, **fake)
     result = check(collection, level=level, random_seed=random_seed)

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from commands import run
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes.collections import Summary
@@ -131,8 +132,8 @@ def test_a_pilot_of_several_levels_is_that_of_all_their_reports():
     assert np.allclose(cell.tangent_curvature, sum(alone).tangent_curvature)
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
+@each_row(
+    "change, words",
     [
         ({"protocol": None}, ["protocol", "epsilon_column"]),
         ({"protocol": lb.protocols.designs.warner(0.7)}, ["epsilon_column"]),
@@ -141,7 +142,6 @@ def test_a_pilot_of_several_levels_is_that_of_all_their_reports():
         ({"eps": [0.5, None]}, ["row 2", "eps"]),
         ({"eps": ["much", "more"]}, ["row 1", "numbers", "much"]),
     ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_bad_levels_are_one_sentence(change, words):
     given = {"protocol": GRR(3, 1.0), "epsilon_column": "eps"} | {k: v for k, v in change.items() if k != "eps"}

@@ -5,6 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from commands import run
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes.collections import Summary
@@ -65,8 +66,8 @@ def test_a_user_in_two_cells(tmp_path):
     assert all(word in str(caught.value) for word in ("ann", "NL", "BE", "permanent"))
 
 
-@pytest.mark.parametrize(
-    ("change", "settings", "words"),
+@each_row(
+    "change, settings, words",
     [
         ({"user": ["ann", None, "bo"]}, {}, ["row 2", "user"]),
         ({"user": ["ann", " ", "bo"]}, {}, ["row 2", "user"]),
@@ -75,7 +76,6 @@ def test_a_user_in_two_cells(tmp_path):
         ({}, {"missing": "x"}, ["missing", "by_user"]),
         ({}, {"epsilon_column": "eps"}, ["ann", "two protocols"]),
     ],
-    ids=lambda value: next(iter(value), "") if isinstance(value, dict) else "",
 )
 def test_bad_rows_and_settings_are_one_sentence(change, settings, words):
     columns = {"report": [0, 1, 2], "user": ["ann", "ann", "bo"], "eps": [1.0, 2.0, 1.0]} | change

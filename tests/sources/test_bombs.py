@@ -213,7 +213,7 @@ def test_draws_of_many_categories_are_held_a_few_times():
     code = f"""{PEAK}
 import numpy as np, ldpbayes as lb, arviz_stats
 def fitted(a, draws):
-    survey = lb.simulate(np.full(a, 1 / a), lb.GRR(a, 3.0), 20_000, random_seed=1)[0]
+    survey = lb.simulate(np.full(a, 1 / a), lb.GRR(a, 3.0), 20_000, random_seed=1)
     return lb.fit(survey, "jeffreys", draws=draws, random_seed=1, estimates=False)
 fitted(30, 10)
 before = peak()

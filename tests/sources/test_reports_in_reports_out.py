@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes import read
@@ -117,7 +118,7 @@ def test_two_columns_of_keys():
             assert list(cells) == [(0.0, "a")] and cells[0.0, "a"].n_reports == 400, door
 
 
-@pytest.mark.parametrize("first, second", list(itertools.permutations([True, 1, 1.0, "1"], 2)))
+@each_row("first, second", list(itertools.permutations([True, 1, 1.0, "1"], 2)))
 def test_equal_keys_of_two_kinds_are_refused(first, second):
     """True, 1 and 1.0 are equal in Python: pieces, and scans, that hold two of them do not add up to one cell."""
     protocol, reports, categories = reports_of(True)

@@ -7,6 +7,7 @@ import pandas
 import pyarrow
 import pytest
 from commands import run
+from tabulated import each_row
 
 from ldpbayes import fit, plots, read, regress, write
 from ldpbayes.answers import category_sum, missing_answers
@@ -53,7 +54,7 @@ def counts_of(cells):
     return {key: cell.missing for key, cell in cells.items()}
 
 
-@pytest.mark.parametrize("make", [as_csv, as_arrow, as_dictionary, as_duckdb, lambda folder: frame()])
+@each_row("make", [as_csv, as_arrow, as_dictionary, as_duckdb, lambda folder: frame()])
 def test_the_answers_are_those_of_the_others_and_missing_ones_are_counted_by_cell(make, tmp_path):
     good = read(frame(GOOD), GRR(3, 1.0), **STATED)
     for door in (read, summed):
