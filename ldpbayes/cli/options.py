@@ -255,7 +255,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         "random_seed of-check": _option(int | None, "SEED", "Random seed of the simulated tests.", "--seed", min=0),
     },
     "Tests and fake reports": {
-        "size": _option(float, "PROBABILITY", "Size of the tests: probability with which honest reports may be flagged."),
+        "level": _option(float, "PROBABILITY", "Level of the tests: probability with which honest reports may be flagged."),
         "fakes": _flag("Also print how many fabricated reports would lift a share or change the order.", "--fakes"),
         "share": _option(
             _TEXT,
@@ -322,7 +322,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         "delta": _option(
             float | None,
             "DIFFERENCE",
-            "Difference between two groups' shares: the power to find it, at size 1 − ci of the test.",
+            "Difference between two groups' shares: the power to find it, at level 1 − ci of the test.",
         ),
         "power": _option(
             float | None, "PROBABILITY", "Instead of --error: find --delta with this probability, such as 0.8."

@@ -61,18 +61,12 @@ def command(
     channels = reports.channels
     if "protocol" not in channels and reports.n_categories is not None:
         channels["protocol"] = reports.mechanism  # says that it must be named
-    prepared = scan(
-        list(sources),
-        report=reports.columns,
-        by=options.columns(by),
-        pilot_by=options.columns(pilot_by),
-        **channels,
-        progressbar=outputs.shows_progress,
-        **settings.parsed(assignments, "scan"),
-        **reading,
-    )
+    stated = settings.parsed(assignments, "scan") | reading
+    grouping = {"by": options.columns(by), "pilot_by": options.columns(pilot_by)}
     try:
-        result = prepared()
+        result = scan(
+            list(sources), report=reports.columns, **grouping, **channels, progressbar=outputs.shows_progress, **stated
+        )
     except KeyboardInterrupt:
         if checkpoint is not None:
             printing.complain(f"{checkpoint} holds what was read: the same command goes on from there.", style=None)

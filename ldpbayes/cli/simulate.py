@@ -49,7 +49,7 @@ def command(
     if files.is_parquet(target):
         n_reports = int(simulate_reports(target, mechanism, people, n, random_seed=random_seed).sum())
     else:
-        collection, _ = simulate(people, mechanism, n, random_seed=random_seed, id=target.stem)
+        collection = simulate(people, mechanism, n, random_seed=random_seed, id=target.stem)
         write_collection(collection, target)
         n_reports = collection.n_reports
     named = f" of {people.title}" if people.title else ""

@@ -17,7 +17,7 @@ from ldpbayes.sources.writing import write_reports
 
 
 def read(
-    source: Any,
+    data: Any,
     protocol: AbstractProtocol | str | None = None,
     *,
     report: str | Sequence[str] | None = None,
@@ -72,7 +72,7 @@ def read(
 
     Parameters
     ----------
-    source : path-like or data frame
+    data : path-like or data frame
     protocol : AbstractProtocol or str, optional
         How the reports were made, where the source does not state it; what contradicts the source is refused. A name, such
         as ``"olh"``, goes with ``epsilon_column``.
@@ -144,7 +144,7 @@ def read(
     """
     layout = protocol, report, count, categories, name, epsilon_column, rate_column
     sample = weights, strata, cluster, population_size
-    return _read(source, RowOptions(*layout, by, *sample, by_user, bad_rows, quarantine, missing, copies, bitorder), False)
+    return _read(data, RowOptions(*layout, by, *sample, by_user, bad_rows, quarantine, missing, copies, bitorder), False)
 
 
 def collected(source: Any, stated: Mapping[str, Any] | None = None, **settings: Any) -> Collection | Cells:
