@@ -87,7 +87,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         "by": _option(
             _MANY,
             "COLUMNS",
-            _BY.format("one result for each combination of their values, in place of those of the file"),
+            _BY.format("one result for each combination of their values, in place of [bold]by[/bold] of the file"),
         ),
         "by of-scan": _option(_MANY, "COLUMNS", _BY.format("one cell for each combination of their values")),
         "by of-private-groups": _option(_MANY, "COLUMNS", _BY.format("one comparison for each combination of their values")),
