@@ -24,7 +24,7 @@ FIRST_SPREAD = 0.3
 def observe(
     name: str,
     p: Any,
-    data: Any,
+    collection: Any,
     *,
     dims: str | Sequence[str] | None = None,
     likelihood: str = "full",
@@ -54,7 +54,7 @@ def observe(
     p : (a,) or (cells, a) tensor
         The distribution of the private values, on the simplex: any expression of the model's variables, of ``pymc.dims``
         too. Where its dims have coords with the labels of the data, they stand in the order of the data.
-    data : Collection, Summary or Cells
+    collection : Collection, Summary or Cells
         Cells need a p with one row per cell, in their order.
     dims : tuple of str, optional
         Names of p's dimensions, such as ("cell", "category"); observed variables then have them instead of their own.
@@ -78,7 +78,7 @@ def observe(
     ------
     ArgumentError
         Where p does not have one entry per category (and one row per cell), coords have the labels of the data in another
-        order, the model has a variable of that name, or data is no collection.
+        order, the model has a variable of that name, or the collection is none.
     InfeasibleError
         Where the likelihood rows have more than MAX_ENTRIES entries; the surrogate of two categories.
 
@@ -120,12 +120,12 @@ def observe(
         if len(dims) != p.type.ndim:
             raise ArgumentError(f"dims must have one name for each of the {p.type.ndim} dimensions of p, got {dims}.")
         p = tensor.as_tensor(given, dims).astype("float64")
-    data = as_data(data, "data")
-    tensor.check_order(given, dims, (data.labels, data.categories)[-len(data.dims) :])
+    collection = as_data(collection)
+    tensor.check_order(given, dims, (collection.labels, collection.categories)[-len(collection.dims) :])
     if channel is not None:
-        return tensor_rates.observe(name, p, data, channel, dims)
-    expansion = expand(data, prior) if likelihood == "surrogate" and data.channels() else None
-    return tensor.observe(name, p, data, dims, expansion)
+        return tensor_rates.observe(name, p, collection, channel, dims)
+    expansion = expand(collection, prior) if likelihood == "surrogate" and collection.channels() else None
+    return tensor.observe(name, p, collection, dims, expansion)
 
 
 def build_model(collection: Any, prior: Any = DEFAULT, *, likelihood: str = "full") -> "pm.Model":

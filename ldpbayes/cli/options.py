@@ -101,9 +101,9 @@ PANELS: dict[str, dict[str, tuple]] = {
             _MANY,
             "KEY=VALUE",
             _SET.format(
-                f"{_SAMPLE}, with population_size=5000 or population_size.STRATUM=2000. by_user: the column of users who sent "
-                f"several reports. missing: a label of those who gave no answer, or nothing, for empty entries. {_IGNORE}. "
-                f"{_DENY} Also ordered, derived.NAME.of, title and other texts."
+                f"{_SAMPLE}, with population_size=5000 or population_size.STRATUM=2000. by_user: the column of users who "
+                f"sent several reports. missing: a label of those who gave no answer, or nothing, for empty entries. "
+                f"{_IGNORE}. {_DENY} Also ordered, derived.NAME.of, title and other texts."
             ),
             "--set",
         ),
@@ -111,8 +111,8 @@ PANELS: dict[str, dict[str, tuple]] = {
             _MANY,
             "KEY=VALUE",
             _SET.format(
-                "missing: a label of those who gave no answer, who are counted, as are empty entries. by_user: the column of "
-                "users who sent several reports."
+                "missing: a label of those who gave no answer, who are counted, as are empty entries. by_user: the column "
+                "of users who sent several reports."
             ),
             "--set",
         ),
@@ -129,8 +129,8 @@ PANELS: dict[str, dict[str, tuple]] = {
             _MANY,
             "KEY=VALUE",
             "A key of the collection file that is planned; may be repeated. "
-            f"{_IGNORE}, such as noncompliance.no-sayer=no. Some are asked directly, and of those some deny: deniers.of=yes, "
-            "deniers.say=no.",
+            f"{_IGNORE}, such as noncompliance.no-sayer=no. Some are asked directly, and of those some deny: "
+            "deniers.of=yes, deniers.say=no.",
             "--set",
         ),
         "value": _option(str, "COLUMN", "The column of the open value: a number, or an open category."),
@@ -182,16 +182,16 @@ PANELS: dict[str, dict[str, tuple]] = {
             "[bold]loglinear[/bold]: interactions are small unless the reports say otherwise; or jeffreys, flat, a "
             "concentration: a Dirichlet over the cells.",
         ),
-        "prior of-regress": _option(
+        "scale": _option(
             float | None, "SD", "Prior sd of the coefficients: log odds for one sd of the column; 2.5 by default."
         ),
         "noncompliance_prior": _option(
             _TEXT,
             "B,C",
-            "Beta prior of the share who ignore the device, such as 1,9; goes with --set noncompliance.NAME=LAW.",
+            "Beta prior of the share who ignore the device, such as 1,9; needs --set noncompliance.NAME=LAW.",
         ),
         "deniers_prior": _option(
-            _TEXT, "B,C", "Beta prior of the share of each category who deny, such as 1,1; goes with --set deniers.of=LABEL."
+            _TEXT, "B,C", "Beta prior of the share of each category who deny, such as 1,1; needs --set deniers.of=LABEL."
         ),
         "method": _option(
             str,
@@ -228,12 +228,12 @@ PANELS: dict[str, dict[str, tuple]] = {
         "totals": _option(
             _MANY,
             "LABEL=SHARE",
-            "A known share of the population, such as yes=0.3, or yes=0.3,0.02 with its standard deviation; may be repeated.",
+            "A known share of the population: yes=0.3, or yes=0.3,0.02 with its standard deviation; may be repeated.",
             "--total",
         ),
         "reference": _option(_TEXT, "LABEL", "The category that coefficients are log odds against; the first by default."),
         "link": _option(str, "NAME", "Of two categories: logit, probit, cloglog or cauchit."),
-        "missing": _option(str, "refuse|drop", "Rows without a covariate or a report."),
+        "incomplete": _option(str, "refuse|drop", "Rows without a covariate or a report."),
         "quantiles": _option(str, "LEVELS", "Levels of the quantiles."),
         "target": _option(
             str, "distribution|frequency", "Of whom the answers are: the population (distribution), or these very people."
