@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from tabulated import each_row
 
 pytestmark = pytest.mark.long
 
@@ -447,7 +448,7 @@ def test_nobody_asks_what_an_object_can_do_by_its_class():
     assert MAY_ASK <= found, f"take these off the list, nobody asks them any more: {sorted(MAY_ASK - found)}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "code, words",
     [
         ("isinstance(x, GRR)", ["GRR"]),

@@ -12,6 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from commands import run
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes import result
@@ -164,7 +165,7 @@ def test_help_teaches(capsys):
     assert status == 0 and "example:nigeria" in out and "oracle" in out
 
 
-@pytest.mark.parametrize(
+@each_row(
     "toml, table, words",
     [
         (GOOD, "report,count\nno,3\nmaybe,4\n", ["counts.csv", "line 3", "maybe"]),
@@ -194,7 +195,7 @@ def test_bad_collections_get_one_sentence(capsys, tmp_path, toml, table, words):
         assert word in flat, flat
 
 
-@pytest.mark.parametrize(
+@each_row(
     "arguments, words",
     [
         (["fit", "nowhere.toml"], "nowhere.toml"),
@@ -225,7 +226,7 @@ def test_a_csv_page_has_every_category(capsys, tmp_path):
     assert all(line["distribution_confidence_lower"] for line in lines)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "arguments, words",
     [
         (("fit", "example:nigeria", "--ci", 95), "--ci must be a probability in (0, 1), got 95.0."),
@@ -234,7 +235,6 @@ def test_a_csv_page_has_every_category(capsys, tmp_path):
         (("plan", "--protocol", "warner", "-p", "p=0.5", "--users", 100), "ldpbayes: p must be different from 0.5"),
         (("simulate", "x.toml", "-p", "epsilon=1"), "--categories must be given for the population zipf."),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_complaints_name_the_option(capsys, arguments, words):
     status, _, problems = run(capsys, *arguments)
@@ -337,7 +337,7 @@ def test_a_regression_reads_files_as_other_commands_do(capsys, tmp_path):
     assert run(capsys, "regress", *arguments)[:2] == (0, expected)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "last, words",
     [
         ("yes,thirty,a", "field 'age': holds 'thirty' among numbers; correct it, or write C(age) for a factor"),

@@ -13,6 +13,7 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
+from tabulated import each_row
 
 from ldpbayes import GRR, Cells, Collection, Tally, answers, fit, load, result, save
 from ldpbayes.collections import Derived
@@ -430,8 +431,8 @@ def test_summaries_have_the_mean_of_the_frequencies_only(groups, trace, tmp_path
     assert facts_of(load(tmp_path / "mean.nc"))["frequency_draws"] == "mean only"
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
+@each_row(
+    "change, words",
     [
         (lambda t, c: (t, [c]), "must be a Collection, a Tally, a Summary or Cells"),
         (lambda t, c: (xr.DataTree(), c), "group 'posterior'"),

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pytest
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes import answers
@@ -20,7 +21,7 @@ WARNER = designs.warner(0.7)
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
 def test_texts_are_scanned_in_every_layout(kind):
     table = pa.table({"report": pa.array(["no", "yes", "yes"] * 2, kind), "g": pa.array(list("ababab"), kind)})
-    found = lb.scan(table, WARNER, by="g", categories=["no", "yes"], progressbar=False)()
+    found = lb.scan(table, WARNER, by="g", categories=["no", "yes"], progressbar=False)
     assert {key: cell.n_reports for key, cell in found.items()} == {("a",): 3, ("b",): 3}
     assert lb.read(table, WARNER, by="g", categories=["no", "yes"]).n_reports == 6
 
@@ -29,11 +30,11 @@ def test_bytes_are_scanned_in_every_layout():
     protocol = UnaryEncoding.symmetric(3, 1.0)
     for kind in (pa.binary(), pa.binary_view()):
         table = pa.table({"report": pa.array([b"\x80", b"\x40", b"\x40"], kind)})
-        tally = lb.scan(table, protocol, progressbar=False)()["all",].tallies[0]
+        tally = lb.scan(table, protocol, progressbar=False)["all",].tallies[0]
         assert tally.counts.tolist() == [2, 1]
 
 
-@pytest.mark.parametrize("source", ["a\0b", "a\0b.parquet", "x*\0.parquet", ["a\0b.parquet"]], ids=repr)
+@each_row("source", ["a\0b", "a\0b.parquet", "x*\0.parquet", ["a\0b.parquet"]])
 def test_a_name_with_nul_is_no_file_to_scan(source):
     with pytest.raises(lb.errors.DataError, match="cannot be read \\(a name cannot hold a NUL character\\)"):
         lb.scan(source, WARNER)

@@ -9,18 +9,18 @@ from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.plots.base import BLACK, SMALL, WIDTH, Canvas, _plain_ticks, _style, checked, wrapped
 
 
-@checked()
+@checked({"result": checks.mapping})
 def plot_plan(
-    curves: Any, values: Any, label: Any, *, along: Any = "epsilon", chosen: Any = None, ax: Any = None, **style: Any
+    result: Any, values: Any, label: Any, *, along: Any = "epsilon", chosen: Any = None, ax: Any = None, **style: Any
 ) -> Any:
     """Return a figure of planned errors: one curve per protocol, the bound and open answers in grey.
 
     Parameters
     ----------
-    curves : dict of str to (m,) array
+    result : dict of str to (m,) array
         From ``planning.curves``.
     values : (m,) array
-        Of ε or n, at which the curves are.
+        Of ε or n, at which these curves are.
     label : str
         What the error is.
     along : {"epsilon", "n"}
@@ -30,10 +30,10 @@ def plot_plan(
     values = checks.reals(values, "values")
     if not (values > 0).all():
         raise ArgumentError("values must be above 0: the axes are logarithmic.")
-    curves = {name: checks.reals(error, f"curves of {shown(name)}", finite=False) for name, error in curves.items()}
+    curves = {name: checks.reals(error, f"result of {shown(name)}", finite=False) for name, error in result.items()}
     for name, error in curves.items():
         if error.shape != values.shape:
-            raise ArgumentError(f"curves must have {values.size} numbers each, got {error.size} for {shown(name)}.")
+            raise ArgumentError(f"result must have {values.size} numbers each, got {error.size} for {shown(name)}.")
     if chosen is not None:
         chosen = checks.entries(chosen, "chosen", "a triple (x, error, protocol)")
         if len(chosen) != 3:

@@ -69,10 +69,7 @@ def _style_of(value, name):
 _RULES = {
     "result": _result,
     "figure": one_of("matplotlib.figure", "Figure", "a figure of matplotlib"),
-    "predicted": one_of("xarray", "Dataset", "what predictions returned"),
     "collection": one_of("ldpbayes.collections", "Collection", "a Collection"),
-    "cells": one_of("ldpbayes.collections", "Cells", "Cells"),
-    "curves": checks.mapping,
     "along": lambda value, name: checks.choice(value, name, ("epsilon", "n")),
     "intercept": checks.flag,
     "random_seed": checks.generator,
@@ -89,7 +86,6 @@ _WORDS = {
     "result": "result : DataTree\n    From fit().",
     "target": 'target : {"distribution", "frequency"}\n    P, or F of these people.',
     "collection": "collection : Collection",
-    "cells": "cells : Cells",
     "figure": "figure : matplotlib.figure.Figure",
     "random_seed": "random_seed : int or Generator",
     "ax": """ax : matplotlib Axes, Figure or SubFigure, optional

@@ -8,7 +8,7 @@ from ldpbayes import checks
 from ldpbayes.answers.base import keys_of
 from ldpbayes.collections.devices import with_outcomes
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.plots.base import LABEL, WIDTH, Canvas, checked, lines, plain, wrapped
+from ldpbayes.plots.base import LABEL, WIDTH, Canvas, checked, lines, one_of, plain, wrapped
 from ldpbayes.result.compliers import extended_draws
 
 #: Counts with more entries are drawn as distances from their expectation, without names.
@@ -151,9 +151,9 @@ def _labels(collection, tally, law, size):
     return [f"bit {i + 1}" for i in range(size)]
 
 
-@checked()
+@checked({"collection": one_of("ldpbayes.collections", "Cells", "Cells")}, {"collection": "collection : Cells"})
 def plot_predictive_cells(
-    cells: Any,
+    collection: Any,
     result: Any,
     *,
     draws: Any = DRAWS_OF_CELLS,
@@ -184,8 +184,8 @@ def plot_predictive_cells(
     rng = checks.generator(random_seed, "random_seed")
     if "cell" not in result["posterior"].dims:
         raise ArgumentError("result must be a result with cells; this one is of a single collection.")
-    rows, cells = [], with_outcomes(cells)
-    for c, (label, cell) in enumerate(zip(cells.labels, cells.collections(), strict=True)):
+    rows, collection = [], with_outcomes(collection)
+    for c, (label, cell) in enumerate(zip(collection.labels, collection.collections(), strict=True)):
         counted = cell.keeps_reports and any(t.protocol.report_law() is not None for t in cell.tallies)
         rows += [(c, label, cell)] if counted else []
     if not rows:

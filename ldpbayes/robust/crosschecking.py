@@ -76,12 +76,12 @@ def crosscheck(collection, prior=DEFAULT, *, random_seed=None, draws=1000, chain
     seeds = np.random.SeedSequence(random_seed)
     if not collection.by:
         own = int(seeds.generate_state(1)[0])
-        answer, fitness = compared(collection, prior, own, settings), check(collection, size=MIN_P_VALUE, random_seed=own)
+        answer, fitness = compared(collection, prior, own, settings), check(collection, level=MIN_P_VALUE, random_seed=own)
         return concluded(answer.assign(fitness_p=fitness.p_value), fitness, random_seed)
     cell_seeds = [int(child.generate_state(1)[0]) for child in seeds.spawn(len(collection))]
     cells = [cell.single("A cross-check") for cell in collection.collections()]
     answers = [compared(cell, prior, own, settings) for cell, own in zip(cells, cell_seeds, strict=True)]
-    fitness = check(collection, size=MIN_P_VALUE)
+    fitness = check(collection, level=MIN_P_VALUE)
     return concluded(joined(answers, collection.labels).assign(fitness_p=("cell", fitness.p_values)), fitness, random_seed)
 
 

@@ -12,11 +12,12 @@ from ldpbayes.presenting import AbstractResult
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.channels import COPIES, LAYOUT, RowOptions, read_table
 from ldpbayes.sources.collection_file import read_collection, write_collection
+from ldpbayes.sources.stated import DOUBTS, doubted
 from ldpbayes.sources.writing import write_reports
 
 
 def read(
-    source: Any,
+    data: Any,
     protocol: AbstractProtocol | str | None = None,
     *,
     report: str | Sequence[str] | None = None,
@@ -71,7 +72,7 @@ def read(
 
     Parameters
     ----------
-    source : path-like or data frame
+    data : path-like or data frame
     protocol : AbstractProtocol or str, optional
         How the reports were made, where the source does not state it; what contradicts the source is refused. A name, such
         as ``"olh"``, goes with ``epsilon_column``.
@@ -143,15 +144,17 @@ def read(
     """
     layout = protocol, report, count, categories, name, epsilon_column, rate_column
     sample = weights, strata, cluster, population_size
-    return _read(source, RowOptions(*layout, by, *sample, by_user, bad_rows, quarantine, missing, copies, bitorder), False)
+    return _read(data, RowOptions(*layout, by, *sample, by_user, bad_rows, quarantine, missing, copies, bitorder), False)
 
 
-def collected(source: Any, **settings: Any) -> Collection | Cells:
+def collected(source: Any, stated: Mapping[str, Any] | None = None, **settings: Any) -> Collection | Cells:
     """Return what ``read`` returns, always as a Collection or Cells.
 
     Parameters
     ----------
     source : path-like or data frame
+    stated : mapping, optional
+        Keys of a collection file, which hold for a table too and replace those of a file.
     **settings
         Arguments of ``read``; those about the protocol are left out where the source states it.
 
@@ -160,7 +163,9 @@ def collected(source: Any, **settings: Any) -> Collection | Cells:
     DataError
         Also where the protocol is stated nowhere.
     """
-    return _read(source, RowOptions(**settings), True)
+    told = dict(stated or {})
+    settings |= {name: told.pop(name) for name in [*told] if name in vars(RowOptions())}
+    return _read(source, RowOptions(**settings, stated=told or None), True)
 
 
 @files.keeping_inputs()
@@ -174,8 +179,11 @@ def _read(source, rows, whole):
         return read_collection(source, rows)
     summaries = _summaries(source, checks.choice(rows.copies, "copies", COPIES)) if rows.protocol is None else None
     if summaries is not None:
-        rows.refuse((name for name in vars(rows) if name not in ("by", "copies")), "a file of summaries has no reports")
-        return summaries.added(rows.by) if rows.by else summaries
+        own = ("by", "copies", "stated")
+        rows.refuse((name for name in vars(rows) if name not in own), "a file of summaries has no reports")
+        if odd := next((key for key in rows.stated or {} if key not in DOUBTS), None):
+            raise ArgumentError(f"{odd} must be left out: a file of summaries has no reports.")
+        return doubted(summaries.added(rows.by) if rows.by else summaries, rows.stated or {})
     return read_table(source, rows, whole)
 
 

@@ -5,6 +5,7 @@ import re
 
 import pytest
 from commands import run
+from tabulated import each_row
 
 from ldpbayes import planning, read
 from ldpbayes.protocols import make_protocol
@@ -95,7 +96,7 @@ def test_plan_of_a_design_draws(capsys, tmp_path):
     assert status == 0 and (tmp_path / "w.png").stat().st_size > 5000
 
 
-@pytest.mark.parametrize(
+@each_row(
     "arguments, words",
     [
         (
@@ -139,7 +140,7 @@ def test_simulate_then_fit(capsys, tmp_path):
     assert status == 0 and "mean of F" in out
 
 
-@pytest.mark.parametrize(
+@each_row(
     "arguments, words",
     [
         (["--truth", "zipf", "--users", 10, "-p", "epsilon=1"], "--categories must be given"),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from commands import run
 from scipy.stats import norm
+from tabulated import each_row
 
 from ldpbayes import GRR, planning
 from ldpbayes.errors import ArgumentError
@@ -98,7 +99,7 @@ def test_protocols_without_such_a_report_are_ranked_all_the_same(capsys):
     assert status == 2 and "law must be" in err
 
 
-@pytest.mark.parametrize("alias", sorted(ALIASES))
+@each_row("alias", sorted(ALIASES))
 def test_every_alias_is_planned_as_what_it_stands_for(capsys, alias):
     settings = NEEDED.get(alias, {"epsilon": 1.0})
     size = 4 if alias == "spl" else 2
@@ -135,7 +136,7 @@ def test_the_command_says_what_was_asked(capsys):
 BASE = ["--categories", 4, "--epsilon", 1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "arguments, words",
     [
         ([*BASE, "--power", 0.8], "power needs --delta"),

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import run
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes.errors import DataError
@@ -44,8 +45,8 @@ def regress(table, protocol=MIXED, formula="y ~ x", **settings):
     return lb.regress(table, formula, protocol, **named)
 
 
-@pytest.mark.parametrize("column", ["x", "y", "asked", "w", "n", "s", "c"])
-@pytest.mark.parametrize("design", [True, False])
+@each_row("column", ["x", "y", "asked", "w", "n", "s", "c"])
+@each_row("design", [True, False])
 def test_rows_that_lack_a_column_are_dropped(column, design):
     table, gone = frame(), [0, 3, 41]
     table[column] = table[column].astype(object)
@@ -100,8 +101,8 @@ def test_list_experiments_say_how_many_rows_lack_a_report_or_a_group():
         lb.regress(table.assign(y=7), "y ~ x", ListExperiment(2), report="y", design="g", missing="drop")
 
 
-@pytest.mark.parametrize("row", [1, 7, 66])
-@pytest.mark.parametrize("design", [True, False])
+@each_row("row", [1, 7, 66])
+@each_row("design", [True, False])
 def test_errors_name_the_row_of_the_frame(row, design):
     table = frame()
     table.loc[row, "y"] = "perhaps"

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from scipy import optimize, stats
 from scipy.special import expit, logsumexp, softmax
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes import examples
@@ -421,8 +422,8 @@ def test_a_thousand_rows_take_some_seconds():
 
 
 # ---- the door ------------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("formula", "more", "named"),
+@each_row(
+    "formula, more, named",
     [
         ("normal ~ x + private(z)", {"family": None}, "family"),
         ("normal ~ x + private(z)", {"family": "gamma"}, "family"),

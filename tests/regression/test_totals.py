@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import optimize, stats
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes import cli
@@ -116,8 +117,8 @@ def test_totals_of_samples_groups_and_several_categories():
         lb.regress(frame, "x ~ (1 | region)", device, report="sent", totals=totals, method="mle")
 
 
-@pytest.mark.parametrize(
-    ("totals", "word"),
+@each_row(
+    "totals, word",
     [
         ({"perhaps": 0.2}, "perhaps"),
         ({"yes": 1.2}, "yes"),

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from commands import run
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes.protocols import GRR
@@ -32,8 +33,8 @@ def no_session(monkeypatch):
     monkeypatch.setattr(scanning, "optional", lambda *args: type("sql", (), {"SparkSession": Sessions}))
 
 
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
+@each_row(
+    "settings, sentence",
     [
         ({"spark": 3}, "spark must be a Spark session or a master's URL such as local[2], got 3."),
         ({"spark": "nowhere"}, "spark must be the URL of a master such as local[2] or spark://host:7077, got 'nowhere'."),

@@ -7,6 +7,7 @@ import pytest
 from cases import CASES
 from commands import run
 from scipy.stats import beta
+from tabulated import each_row
 
 from ldpbayes import GRR, Cells, Collection, Tally, check, fit, load_example, read, select_method, show, write
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
@@ -147,7 +148,7 @@ def test_file_and_collection_agree(tmp_path):
     assert found.categories == wrapped.categories and found.derived == wrapped.derived
 
 
-@pytest.mark.parametrize("laws", [{}, "no", {"a": "b"}, {"": "a"}, {"o": "nobody"}])
+@each_row("laws", [{}, "no", {"a": "b"}, {"": "a"}, {"o": "nobody"}])
 def test_laws_that_cannot_be_are_refused(laws):
     with pytest.raises(ArgumentError):
         Collection("ab", Tally(GRR(2, 1.0), [0, 1])).with_noncompliers(laws)
