@@ -86,3 +86,10 @@ def test_moments_of_unary_cells_are_those_of_each():
         np.testing.assert_allclose(both["summary"][name].isel(cell=1), alone["summary"][name])
     np.testing.assert_allclose(both["sensitivity"]["move"].isel(cell=0), alone["sensitivity"]["move"])
     assert lb.show(both).tables and both["posterior"].sizes == {"cell": 2, "category": 4}
+
+
+@pytest.mark.parametrize("reports", [lb.load_example("nigeria"), [0, 1, 1]], ids=["collection", "reports"])
+def test_write_with_the_path_first_says_so(reports, tmp_path):
+    for path in (tmp_path / "x.toml", str(tmp_path / "x.parquet")):
+        with pytest.raises(lb.errors.ArgumentError, match=r"write\(collection, path\)"):
+            lb.write(path, reports)

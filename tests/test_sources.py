@@ -979,7 +979,7 @@ def test_words_of_a_design_at_the_command_line(tmp_path, capsys):
     _, out, _ = run(capsys, "fit", tmp_path / "x.csv", "--protocol", "warner", "-p", "p=0.7", "--draws", 0)
     assert "in the category yes" in out
     (tmp_path / "y.csv").write_text("report\nplum\n")
-    status, _, problem = run(capsys, "fit", tmp_path / "y.csv", "--protocol", "grr", "-p", "epsilon=1", "--categories", 3)
+    status, _, problem = run(capsys, "fit", tmp_path / "y.csv", "--protocol", "grr", "-p", "epsilon=1", "--n-categories", 3)
     assert status == 2 and "name the categories (--categories) to read labels" in problem
 
 
@@ -1043,7 +1043,7 @@ def test_a_count_whose_point_may_stand_before_thousands_is_refused(count, tmp_pa
     with pytest.raises(DataError, match="which may be"):
         population(tmp_path / "p.csv")
     for command in (
-        ["plan", "--categories", "3", "--epsilon", "1", "--users", count],
+        ["plan", "--n-categories", "3", "--epsilon", "1", "--users", count],
         ["simulate", "--truth", "zipf", "--users", count, "--protocol", "grr", "-p", "epsilon=1"],
         ["fit", table, *device, "--set", f"population_size={count}"],
         ["fit", table, *device, "--set", f"population_size.north={count}"],
@@ -1075,8 +1075,8 @@ def test_one_number_of_the_command_line_has_no_comma(tmp_path, capsys):
         [*fit, "--set", "population_size=500,000"],
         [*fit, "--set", "population_size=80,"],
         [*fit, "--set", "strata=s", "--set", "population_size.a=500,000", "--set", "population_size.b=500"],
-        [*plan, *deniers, "--set", "deniers.delta=0,5"],
-        [*plan, "--set", "noncompliance.no-sayer=different", "--set", "gamma=0,1"],
+        [*plan, *deniers, "--deniers-share", "0,5"],
+        [*plan, "--set", "noncompliance.no-sayer=different", "--noncompliance-share", "0,1"],
     ):
         status, _, said = run(capsys, *command)
         assert status == 2 and "nothing before thousands" in said, (command, said)

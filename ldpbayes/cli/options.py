@@ -67,7 +67,9 @@ PANELS: dict[str, dict[str, tuple]] = {
             _TABLE.format("report") + ", collection file (.toml), or a shipped one: example:nigeria_cells.",
         ),
         "file of-associate": _argument(str, "FILE", _COLLECTION.format("example:wada")),
-        "file of-private-groups": _argument(str, "FILE", _TABLE.format("record") + ", or a shipped one: example:survey.csv."),
+        "file of-private-groups": _argument(
+            str, "FILE", _TABLE.format("record") + ", or a shipped one: example:survey.csv."
+        ),
         "file of-simulate": _argument(
             _PATH,
             "[OUT]",
@@ -83,7 +85,9 @@ PANELS: dict[str, dict[str, tuple]] = {
             _TEXT, "NAME", "A protocol, such as crosswise, to read what it is; without it all are listed."
         ),
         "by": _option(
-            _MANY, "COLUMNS", _BY.format("one result for each combination of their values, in place of [bold]by[/bold] of the file")
+            _MANY,
+            "COLUMNS",
+            _BY.format("one result for each combination of their values, in place of [bold]by[/bold] of the file"),
         ),
         "by of-scan": _option(_MANY, "COLUMNS", _BY.format("one cell for each combination of their values")),
         "by of-private-groups": _option(_MANY, "COLUMNS", _BY.format("one comparison for each combination of their values")),
@@ -97,9 +101,9 @@ PANELS: dict[str, dict[str, tuple]] = {
             _MANY,
             "KEY=VALUE",
             _SET.format(
-                f"{_SAMPLE}, with population_size=5000 or population_size.STRATUM=2000. by_user: the column of users who sent "
-                f"several reports. missing: a label of those who gave no answer, or nothing, for empty entries. {_IGNORE}. "
-                f"{_DENY} Also ordered, derived.NAME.of, title and other texts."
+                f"{_SAMPLE}, with population_size=5000 or population_size.STRATUM=2000. by_user: the column of users who "
+                f"sent several reports. missing: a label of those who gave no answer, or nothing, for empty entries. "
+                f"{_IGNORE}. {_DENY} Also ordered, derived.NAME.of, title and other texts."
             ),
             "--set",
         ),
@@ -107,8 +111,8 @@ PANELS: dict[str, dict[str, tuple]] = {
             _MANY,
             "KEY=VALUE",
             _SET.format(
-                "missing: a label of those who gave no answer, who are counted, as are empty entries. by_user: the column of "
-                "users who sent several reports."
+                "missing: a label of those who gave no answer, who are counted, as are empty entries. by_user: the column "
+                "of users who sent several reports."
             ),
             "--set",
         ),
@@ -125,8 +129,8 @@ PANELS: dict[str, dict[str, tuple]] = {
             _MANY,
             "KEY=VALUE",
             "A key of the collection file that is planned; may be repeated. "
-            f"{_IGNORE}, such as noncompliance.no-sayer=no. Some are asked directly, and of those some deny: deniers.of=yes, "
-            "deniers.say=no.",
+            f"{_IGNORE}, such as noncompliance.no-sayer=no. Some are asked directly, and of those some deny: "
+            "deniers.of=yes, deniers.say=no.",
             "--set",
         ),
         "value": _option(str, "COLUMN", "The column of the open value: a number, or an open category."),
@@ -178,14 +182,16 @@ PANELS: dict[str, dict[str, tuple]] = {
             "[bold]loglinear[/bold]: interactions are small unless the reports say otherwise; or jeffreys, flat, a "
             "concentration: a Dirichlet over the cells.",
         ),
-        "prior of-regress": _option(
+        "scale": _option(
             float | None, "SD", "Prior sd of the coefficients: log odds for one sd of the column; 2.5 by default."
         ),
         "noncompliance_prior": _option(
-            _TEXT, "B,C", "Beta prior of the share who ignore the device, such as 1,9; goes with --set noncompliance.NAME=LAW."
+            _TEXT,
+            "B,C",
+            "Beta prior of the share who ignore the device, such as 1,9; needs --set noncompliance.NAME=LAW.",
         ),
         "deniers_prior": _option(
-            _TEXT, "B,C", "Beta prior of the share of each category who deny, such as 1,1; goes with --set deniers.of=LABEL."
+            _TEXT, "B,C", "Beta prior of the share of each category who deny, such as 1,1; needs --set deniers.of=LABEL."
         ),
         "method": _option(
             str,
@@ -222,14 +228,12 @@ PANELS: dict[str, dict[str, tuple]] = {
         "totals": _option(
             _MANY,
             "LABEL=SHARE",
-            "A known share of the population, such as yes=0.3, or yes=0.3,0.02 with its standard deviation; may be repeated.",
+            "A known share of the population: yes=0.3, or yes=0.3,0.02 with its standard deviation; may be repeated.",
             "--total",
         ),
-        "reference": _option(
-            _TEXT, "LABEL", "The category that coefficients are log odds against; the first by default."
-        ),
+        "reference": _option(_TEXT, "LABEL", "The category that coefficients are log odds against; the first by default."),
         "link": _option(str, "NAME", "Of two categories: logit, probit, cloglog or cauchit."),
-        "missing": _option(str, "refuse|drop", "Rows without a covariate or a report."),
+        "incomplete": _option(str, "refuse|drop", "Rows without a covariate or a report."),
         "quantiles": _option(str, "LEVELS", "Levels of the quantiles."),
         "target": _option(
             str, "distribution|frequency", "Of whom the answers are: the population (distribution), or these very people."
@@ -251,9 +255,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         "random_seed of-check": _option(int | None, "SEED", "Random seed of the simulated tests.", "--seed", min=0),
     },
     "Tests and fake reports": {
-        "level": _option(
-            float, "PROBABILITY", "Level of the tests: probability with which honest reports may be flagged."
-        ),
+        "level": _option(float, "PROBABILITY", "Level of the tests: probability with which honest reports may be flagged."),
         "fakes": _flag("Also print how many fabricated reports would lift a share or change the order.", "--fakes"),
         "share": _option(
             _TEXT,
@@ -268,9 +270,7 @@ PANELS: dict[str, dict[str, tuple]] = {
             "share of fakes that turns it.",
             "--conclusion",
         ),
-        "channel": _option(
-            _TEXT, "NAME", "The channel whose reports --fake-share is about, for a collection with several."
-        ),
+        "channel": _option(_TEXT, "NAME", "The channel whose reports --fake-share is about, for a collection with several."),
         "ci_prob of-check": _option(
             float, "PROBABILITY", "Probability of the confidence intervals beside --fake-share.", "--ci"
         ),
@@ -366,7 +366,9 @@ PANELS: dict[str, dict[str, tuple]] = {
             "category.",
             min=0,
         ),
-        "random_seed of-scan": _option(int | None, "SEED", "Random seed of the reports that --sample keeps.", "--seed", min=0),
+        "random_seed of-scan": _option(
+            int | None, "SEED", "Random seed of the reports that --sample keeps.", "--seed", min=0
+        ),
         "jobs": _option(int, "NUMBER", "Threads that read the files.", "--jobs", "-j"),
         "spark": _option(
             _TEXT,
@@ -415,7 +417,9 @@ PANELS: dict[str, dict[str, tuple]] = {
         "as_json": _flag("Print one JSON object instead of tables.", "--json"),
         "output": _option(_PATH, "FILE", "Write the whole result as NetCDF (.nc; ArviZ reads it)."),
         "output of-private-groups": _option(_PATH, "FILE", "Write every answer as a row (.csv or .parquet)."),
-        "output of-scan": _option(_PATH, "FILE", "Write the cells, one row each (.parquet); [bold]fit[/bold] reads the file."),
+        "output of-scan": _option(
+            _PATH, "FILE", "Write the cells, one row each (.parquet); [bold]fit[/bold] reads the file."
+        ),
         "output of-simulate": _option(_PATH, "FILE", "The file to write, instead of the argument OUT."),
         "plot": _option(_PATH, "FILE", "Write the first figure of the page (.png, .pdf, .svg)."),
     },

@@ -8,7 +8,7 @@ from ldpbayes import checks
 from ldpbayes.answers.base import keys_of
 from ldpbayes.collections.devices import with_outcomes
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.plots.base import LABEL, WIDTH, Canvas, checked, lines, one_of, plain, wrapped
+from ldpbayes.plots.base import LABEL, WIDTH, Canvas, Drawn, checked, lines, one_of, plain, wrapped
 from ldpbayes.result.compliers import extended_draws
 
 #: Counts with more entries are drawn as distances from their expectation, without names.
@@ -22,8 +22,15 @@ _KINDS = {"list": "report", "supports": "category supported", "bits": "bit"}
 
 @checked()
 def plot_predictive(
-    collection: Any, result: Any, *, draws: Any = DRAWS, most: Any = None, random_seed: Any = 0, ax: Any = None, **style: Any
-) -> Any:
+    collection: Any,
+    result: Any,
+    *,
+    draws: Any = DRAWS,
+    most: Any = None,
+    random_seed: Any = 0,
+    ax: Drawn | None = None,
+    **style: Any,
+) -> Drawn:
     """Return a matplotlib figure of observed counts of reports, beside what the posterior predicts for as many users.
 
     One panel per channel. Up to NAMED counts stand as shares with their predictive 95 % interval; more of them as
@@ -52,8 +59,15 @@ def plot_predictive(
 
 @checked()
 def plot_expected(
-    collection: Any, p: Any, *, draws: Any = DRAWS, most: Any = None, random_seed: Any = 0, ax: Any = None, **style: Any
-) -> Any:
+    collection: Any,
+    p: Any,
+    *,
+    draws: Any = DRAWS,
+    most: Any = None,
+    random_seed: Any = 0,
+    ax: Drawn | None = None,
+    **style: Any,
+) -> Drawn:
     """Return the same figure at one distribution, such as the maximum-likelihood estimate: what the reports fit best.
 
     Parameters
@@ -159,9 +173,9 @@ def plot_predictive_cells(
     draws: Any = DRAWS_OF_CELLS,
     most: Any = MOST_CELLS,
     random_seed: Any = 0,
-    ax: Any = None,
+    ax: Drawn | None = None,
     **style: Any,
-) -> Any:
+) -> Drawn:
     """Return a matplotlib figure of a result with cells: how far the counts of reports lie from what is predicted.
 
     One line per cell, one dot per count: (observed − predicted)/sd, of which some 95 % should lie within two. The counts

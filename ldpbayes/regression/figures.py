@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from ldpbayes.errors import ArgumentError, shown
-from ldpbayes.plots.base import LABEL, WIDTH, Canvas, asked, checked, forest, one_of, plain
+from ldpbayes.plots.base import LABEL, WIDTH, Canvas, Drawn, asked, checked, forest, one_of, plain
 from ldpbayes.plots.groups import in_words, spaced
 from ldpbayes.priors.links import scale_of
 from ldpbayes.regression.maximum import Maximum
@@ -28,7 +28,7 @@ CATEGORIES = 6
 
 
 @checked(*REGRESSION)
-def plot_coefficients(result: Any, *, intercept: Any = False, ax: Any = None, **style: Any) -> Any:
+def plot_coefficients(result: Any, *, intercept: Any = False, ax: Drawn | None = None, **style: Any) -> Drawn:
     """Return a matplotlib figure of the coefficients: log odds against the reference category with intervals.
 
     Parameters
@@ -54,7 +54,7 @@ def plot_coefficients(result: Any, *, intercept: Any = False, ax: Any = None, **
 
 
 @checked({"result": one_of("xarray", "Dataset", "what predictions returned")})
-def plot_predictions(result: Any, *, ax: Any = None, **style: Any) -> Any:
+def plot_predictions(result: Any, *, ax: Drawn | None = None, **style: Any) -> Drawn:
     """Return a matplotlib figure of predictions(), comparisons() or poststratify(): shares with intervals, a line a row.
 
     Parameters

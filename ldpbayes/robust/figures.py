@@ -5,7 +5,20 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import ESTIMATES, LABEL, SMALL, WIDTH, Canvas, checked, largest, lines, one_of, plain, wrapped
+from ldpbayes.plots.base import (
+    ESTIMATES,
+    LABEL,
+    SMALL,
+    WIDTH,
+    Canvas,
+    Drawn,
+    checked,
+    largest,
+    lines,
+    one_of,
+    plain,
+    wrapped,
+)
 from ldpbayes.robust.page import CATEGORIES
 
 #: What the arguments of these figures must be.
@@ -15,7 +28,7 @@ CURVE = {"result": one_of("ldpbayes.robust.ignoring", "Sensitivity", "what sensi
 
 
 @checked(HULL, {"result": "result : ContaminationHull\n    From ``ldpbayes.robust.contamination_hull``."})
-def plot_contamination(result: Any, *, ax: Any = None, **style: Any) -> Any:
+def plot_contamination(result: Any, *, ax: Drawn | None = None, **style: Any) -> Drawn:
     """Return a matplotlib figure of the range of an estimate if some reports are fake.
 
     For a question: the range against the largest share of fakes, and where a conclusion turns. For every category: the
@@ -25,7 +38,7 @@ def plot_contamination(result: Any, *, ax: Any = None, **style: Any) -> Any:
 
 
 @checked(CHECK)
-def plot_crosscheck(result: Any, *, top: Any = 40, ax: Any = None, **style: Any) -> Any:
+def plot_crosscheck(result: Any, *, top: Any = 40, ax: Drawn | None = None, **style: Any) -> Drawn:
     """Return a matplotlib figure: NUTS, MLE and oracle minus the mean of the reference posterior, in its sd.
 
     Parameters
@@ -89,7 +102,7 @@ def _categories(hull, ax, style):
 
 
 @checked(CURVE, {"result": "result : Sensitivity\n    From ``ldpbayes.robust.sensitivity``."})
-def plot_sensitivity(result: Any, *, ax: Any = None, **style: Any) -> Any:
+def plot_sensitivity(result: Any, *, ax: Drawn | None = None, **style: Any) -> Drawn:
     """Return a matplotlib figure of an answer for every γ that the reports allow, and the γ at which a conclusion turns."""
     canvas = Canvas(ax, style, (WIDTH, 4.0))
     (axes,), color = canvas.axes, canvas.colors[0]

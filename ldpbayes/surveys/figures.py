@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import LABEL, SMALL, WIDTH, Canvas, checked, one_of, plain
+from ldpbayes.plots.base import LABEL, SMALL, WIDTH, Canvas, Drawn, checked, one_of, plain
 
 #: What the argument of this figure must be.
 ANSWER = {"result": one_of("ldpbayes.answer", "Answer", "what missing_answers returned")}
 
 
 @checked(ANSWER, {"result": "result : Answer\n    From ``ldpbayes.answers.missing_answers``."})
-def plot_missing(result: Any, *, ax: Any = None, **style: Any) -> Any:
+def plot_missing(result: Any, *, ax: Drawn | None = None, **style: Any) -> Drawn:
     """Return a matplotlib figure of the share of all who were asked, by the odds ratio of those who gave no answer."""
     if "odds_ratio" not in result.sizes:
         raise ArgumentError("result must be what missing_answers returned, got one without odds ratios.")

@@ -556,7 +556,7 @@ def test_scan_then_fit(reports, capsys):
     assert status == 0 and [cell["reports"] for cell in json.loads(out)["cells"]] == [60, 60, 60]
     added = options.read("s.parquet", ["country"])
     assert list(added) == [("BE",), ("FR",), ("NL",)] and added.by == ("country",)
-    stated = ["--protocol", "oue", "-p", "epsilon=1", "--categories", 20]
+    stated = ["--protocol", "oue", "-p", "epsilon=1", "--n-categories", 20]
     status, out, err = run(capsys, "scan", "bare.parquet", *stated, "--by", "day")
     assert status == 0 and "90 reports in 3 cells" in out, err
 
@@ -567,7 +567,7 @@ def test_scan_then_fit(reports, capsys):
         ("scan bare.parquet", "protocol must be given"),
         ("scan bare.parquet --protocol oue -p epsilon=1", "categories must be labels in order, their number, or @FILE"),
         ("scan bare.parquet -p epsilon=1", "protocol must say how the reports were made"),
-        ("scan r0.parquet --protocol sue -p epsilon=1 --categories 20", "leave the argument out, or correct it"),
+        ("scan r0.parquet --protocol sue -p epsilon=1 --n-categories 20", "leave the argument out, or correct it"),
         ("scan r0.parquet --by county", "r0.parquet: has no column 'county'; it has"),
         ("scan r0.parquet --output r0.csv", "output must end in .parquet"),
         ("scan r0.parquet --output r0.parquet", "cannot be written, for this command has read it"),

@@ -148,7 +148,7 @@ def test_a_bad_report_in_a_worker_is_one_sentence(tmp_path, session, capfd, monk
         found[name] = str(caught.value)
     assert found["spark"] == found["one machine"]
     capfd.readouterr()
-    command = "scan *.parquet --protocol grr -p epsilon=1 --categories 5 --by country --spark local[2] --output s.parquet"
+    command = "scan *.parquet --protocol grr -p epsilon=1 --n-categories 5 --by country --spark local[2] --output s.parquet"
     status, out, err = run(capfd, *command.split())
     assert status == 2 and not out and not (tmp_path / "s.parquet").exists()
     assert err.strip().startswith("ldpbayes: ") and "row 438" in err and "Traceback" not in err

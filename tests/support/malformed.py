@@ -462,12 +462,12 @@ CALLS = {
         count="n",
         categories=["no", "yes"],
         reference="no",
-        prior=2.5,
+        scale=2.5,
         method="weighted",
         **DRAWN,
         ci_prob=0.9,
         progressbar=False,
-        missing="refuse",
+        incomplete="refuse",
     ),
     "regress by design": lambda m: dict(
         formula="report ~ x",
@@ -520,7 +520,7 @@ CALLS = {
     "observe": lambda m: dict(
         name="y",
         p=np.array(UNIFORM),
-        data=m.collection,
+        collection=m.collection,
         likelihood="full",
         prior="jeffreys",
     ),
@@ -552,9 +552,9 @@ CALLS = {
         cluster="n",
         population_size=1000,
     ),
-    "write reports": lambda m: dict(thing=[[1, 0, 1], [0, 0, 1]], path=m.folder / "w.parquet", protocol=m.unary),
-    "write cohorts": lambda m: dict(thing=m.cohorts_and_bits, path=m.folder / "w.parquet", protocol=m.rappor),
-    "write a collection": lambda m: dict(thing=m.survey, path=m.folder / "again.toml"),
+    "write reports": lambda m: dict(collection=[[1, 0, 1], [0, 0, 1]], path=m.folder / "w.parquet", protocol=m.unary),
+    "write cohorts": lambda m: dict(collection=m.cohorts_and_bits, path=m.folder / "w.parquet", protocol=m.rappor),
+    "write a collection": lambda m: dict(collection=m.survey, path=m.folder / "again.toml"),
     "read_collection": lambda m: dict(path=m.toml),
     "scan": lambda m: dict(
         data=m.frame[["report", "g"]],
@@ -583,9 +583,9 @@ CALLS = {
     # ---- results and answers
     "attach": lambda m: dict(
         trace=m.trace,
-        data=m.collection,
+        collection=m.collection,
         var_name="p",
-        prior="mine",
+        prior_label="mine",
         random_seed=1,
         ci_prob=0.9,
     ),
