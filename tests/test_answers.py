@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from scipy import special, stats
+from tabulated import each_row
 
 from ldpbayes import Cells, Collection, Tally, answers, fit
 from ldpbayes.errors import ArgumentError, DiagnosticWarning
@@ -306,7 +307,7 @@ def test_parts_of_the_interval():
     assert np.allclose(parts["sampling_sd"] ** 2 + parts["privacy_sd"] ** 2, parts["sd"] ** 2)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "call, words",
     [
         (lambda t: answers.probability_in_top(t, 0), "k must be an integer >= 1"),

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from tabulated import each_row
 
 pytestmark = pytest.mark.long
 
@@ -91,7 +92,8 @@ SHARED = {
 BUILT_ON = {
     "estimators.confidence": {"estimators.mle"},
     "estimators.together": {"estimators.derived", "estimators.mle", "estimators.oracle"},
-    "planning.page": {"planning.plans", "planning.prospects"},
+    "planning.figures": {"planning.plans"},
+    "planning.page": {"planning.figures", "planning.plans", "planning.prospects"},
     "planning.plans": {"planning.risk", "planning.waves"},
     "planning.prospects": {"planning.plans"},
     "methods.conjugate": {"methods.expanded", "methods.expansion", "methods.servers"},
@@ -120,6 +122,7 @@ HOMES = {
         "collections.tensor",
         "collections.tensor_rates",
         "compiling",
+        "model",
         "private_groups.mixture",
         "methods.nuts",
         "priors.base",
@@ -134,6 +137,7 @@ HOMES = {
         "collections.tensor",
         "collections.tensor_rates",
         "compiling",
+        "model",
         "private_groups.mixture",
         "methods.nuts",
         "priors.base",
@@ -447,7 +451,7 @@ def test_nobody_asks_what_an_object_can_do_by_its_class():
     assert MAY_ASK <= found, f"take these off the list, nobody asks them any more: {sorted(MAY_ASK - found)}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "code, words",
     [
         ("isinstance(x, GRR)", ["GRR"]),

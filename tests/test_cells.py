@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tabulated import each_row
 
 from ldpbayes import GRR, Cells, Collection, Tally, fit
 from ldpbayes.collections import Derived
@@ -110,8 +111,8 @@ def test_derived_quantities_that_only_some_cells_have_are_left_out():
     assert cells.derived == (both,)
 
 
-@pytest.mark.parametrize(
-    ("build", "words"),
+@each_row(
+    "build, words",
     [
         (lambda: Cells([survey([1, 1, 1])]), "must be a mapping from keys"),
         (lambda: Cells({}), "at least one cell"),

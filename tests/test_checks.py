@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError, listed
 
 
-@pytest.mark.parametrize("value", [0, -1, 0.0, -0.5, math.nan, math.inf, -math.inf, 50.1, 800, "1", None, True, [1.0]])
+@each_row("value", [0, -1, 0.0, -0.5, math.nan, math.inf, -math.inf, 50.1, 800, "1", None, True, [1.0]])
 def test_epsilon_refuses(value):
     with pytest.raises(ArgumentError, match=r"^epsilon must be a number in \(0, 50\], got ") as caught:
         checks.epsilon(value)
@@ -25,7 +26,7 @@ def test_epsilon_keeps_every_digit(value):
     assert type(checks.epsilon(np.float64(value))) is float
 
 
-@pytest.mark.parametrize("value", [1e-10, 1e-17, 1e-300, 5e-324])
+@each_row("value", [1e-10, 1e-17, 1e-300, 5e-324])
 def test_epsilon_lost_in_rounding_is_refused(value):
     # Below 2^-128 the rational channel of a client could not keep to e^ε; below 1e-16 the oracle divided by zero.
     with pytest.raises(
@@ -39,7 +40,7 @@ def test_large_epsilon_is_told_what_it_means():
         checks.epsilon(800)
 
 
-@pytest.mark.parametrize("value", [1.5, "3", None, True, np.bool_(True), math.nan, 1, 9])
+@each_row("value", [1.5, "3", None, True, np.bool_(True), math.nan, 1, 9])
 def test_integer_refuses(value):
     with pytest.raises(ArgumentError, match=r"^n must be an integer >= 2 and <= 8, got "):
         checks.integer(value, "n", minimum=2, maximum=8)
@@ -50,7 +51,7 @@ def test_integer_accepts_whole_numbers_of_any_type(value):
     assert checks.integer(value, "n") == 3 and type(checks.integer(value, "n")) is int
 
 
-@pytest.mark.parametrize("value", [-0.1, 1.1, math.nan, "0.5", None, True])
+@each_row("value", [-0.1, 1.1, math.nan, "0.5", None, True])
 def test_probability_refuses(value):
     with pytest.raises(ArgumentError, match=r"^p must be a probability in \[0, 1\], got "):
         checks.probability(value, "p")
@@ -64,8 +65,8 @@ def test_probability_open_ends():
         checks.probability(1, "p", open_high=True)
 
 
-@pytest.mark.parametrize(
-    ("value", "problem"),
+@each_row(
+    "value, problem",
     [
         ([1, -1], "got -1 at position 1"),
         ([1.5, 2], "got 1.5 at position 0"),
@@ -92,7 +93,7 @@ def test_counts_copies_and_checks_the_length():
         checks.counts(given_counts, size=3)
 
 
-@pytest.mark.parametrize("value", [[0.5, 0.6], [1.5, -0.5], [math.nan, 1.0], [0.0, 0.0]])
+@each_row("value", [[0.5, 0.6], [1.5, -0.5], [math.nan, 1.0], [0.0, 0.0]])
 def test_distribution_refuses(value):
     with pytest.raises(ArgumentError, match=r"^p must be non-negative and sum to 1"):
         checks.distribution(value)
@@ -109,7 +110,7 @@ def test_values_never_wrap_around(value):
         checks.values(value, 3)
 
 
-@pytest.mark.parametrize("value", [[0.0], [True], [[0, 1]], ["a"]])
+@each_row("value", [[0.0], [True], [[0, 1]], ["a"]])
 def test_values_refuses_other_types(value):
     with pytest.raises(ArgumentError, match="one-dimensional array of integers"):
         checks.values(value, 3)

@@ -12,6 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from commands import run
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes import result
@@ -69,7 +70,7 @@ def test_a_protocol_beside_a_file_that_states_it(capsys, tmp_path):
     given = ["fit", tmp_path / "r.parquet", "--protocol", "grr", "-p", "epsilon=2"]
     status, _, problems = run(capsys, *given)
     assert status == 2 and "where the file states its protocol, leave --protocol out" in problems
-    status, _, problems = run(capsys, *given, "--categories", "3")
+    status, _, problems = run(capsys, *given, "--n-categories", "3")
     assert status == 2 and "epsilon=1.0" in problems and "epsilon=2.0" in problems
 
 
@@ -103,7 +104,7 @@ def test_explain_names_every_method_considered(capsys):
         "associate example:wada --draws 100",
         "check example:wada --fake-share 0.05 --channel A",
         "check example:nigeria_cells",
-        "plan --categories 5 --epsilon 1 --n-groups 2 --delta 0.05 --power 0.8 --fake-share 0.05",
+        "plan --n-categories 5 --epsilon 1 --n-groups 2 --delta 0.05 --power 0.8 --fake-share 0.05",
         "private-groups example:survey.csv --value region --report smokes --protocol warner -p p=0.7 --categories no,yes "
         "--draws 50",
     ],
@@ -164,7 +165,7 @@ def test_help_teaches(capsys):
     assert status == 0 and "example:nigeria" in out and "oracle" in out
 
 
-@pytest.mark.parametrize(
+@each_row(
     "toml, table, words",
     [
         (GOOD, "report,count\nno,3\nmaybe,4\n", ["counts.csv", "line 3", "maybe"]),
@@ -194,7 +195,7 @@ def test_bad_collections_get_one_sentence(capsys, tmp_path, toml, table, words):
         assert word in flat, flat
 
 
-@pytest.mark.parametrize(
+@each_row(
     "arguments, words",
     [
         (["fit", "nowhere.toml"], "nowhere.toml"),
@@ -217,7 +218,7 @@ def test_bad_arguments_get_one_sentence(capsys, arguments, words):
 
 def test_a_csv_page_has_every_category(capsys, tmp_path):
     path = tmp_path / "many.toml"
-    assert run(capsys, "simulate", path, "--categories", 60, "--users", 1000, "-p", "epsilon=2", "--seed", 1)[0] == 0
+    assert run(capsys, "simulate", path, "--n-categories", 60, "--users", 1000, "-p", "epsilon=2", "--seed", 1)[0] == 0
     assert run(capsys, "fit", path, "--seed", 1, "--top", 5, "--page", tmp_path / "page.csv")[0] == 0
     with open(tmp_path / "page.csv", newline="") as file:
         lines = [line for line in csv.DictReader(file) if line["category"]]
@@ -225,16 +226,15 @@ def test_a_csv_page_has_every_category(capsys, tmp_path):
     assert all(line["distribution_confidence_lower"] for line in lines)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "arguments, words",
     [
         (("fit", "example:nigeria", "--ci", 95), "--ci must be a probability in (0, 1), got 95.0."),
         (("check", "example:nigeria", "--fake-share", 5), "--fake-share must be"),
-        (("plan", "--categories", 16, "--epsilon", 1), "determine the fourth; --users, --error are missing."),
+        (("plan", "--n-categories", 16, "--epsilon", 1), "determine the fourth; --users, --error are missing."),
         (("plan", "--protocol", "warner", "-p", "p=0.5", "--users", 100), "ldpbayes: p must be different from 0.5"),
-        (("simulate", "x.toml", "-p", "epsilon=1"), "--categories must be given for the population zipf."),
+        (("simulate", "x.toml", "-p", "epsilon=1"), "--n-categories must be given for the population zipf."),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_complaints_name_the_option(capsys, arguments, words):
     status, _, problems = run(capsys, *arguments)
@@ -337,7 +337,7 @@ def test_a_regression_reads_files_as_other_commands_do(capsys, tmp_path):
     assert run(capsys, "regress", *arguments)[:2] == (0, expected)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "last, words",
     [
         ("yes,thirty,a", "field 'age': holds 'thirty' among numbers; correct it, or write C(age) for a factor"),

@@ -17,9 +17,11 @@ import numpy as np
 import pytest
 import typer
 import xarray as xr
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes.cli import options, shell
+from ldpbayes.scanning import Scan
 
 pytestmark = pytest.mark.together("kernels")
 
@@ -60,7 +62,7 @@ def test_examples_run(page, capsys, tmp_path, monkeypatch):
             assert value.attrs["converged"], (name, value.attrs["outcome"])
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT / "docs")))
+@each_row("page", PAGES)
 def test_every_block_can_be_copied_alone(page):
     """With the lines that the copy button takes along nothing is undefined; `test_every_block_runs_alone` runs them."""
     code = [block for block, _ in blocks.BLOCK.findall(page.read_text())]
@@ -122,7 +124,7 @@ def test_the_recipes_for_clusters_give_the_cells_of_one_machine(name, tmp_path, 
     monkeypatch.setitem(sys.modules, "ray", cluster)
     monkeypatch.setitem(sys.modules, "dask", types.SimpleNamespace())
     monkeypatch.setitem(sys.modules, "dask.distributed", types.SimpleNamespace(Client=lambda address: cluster))
-    scan = lb.scan("*.parquet", by="country")
+    scan = Scan("*.parquet", by="country")
     namespace = {"scan": scan}
     exec(code, namespace)
     assert cluster.passed == 4 and namespace["found"] == scan()
@@ -191,7 +193,7 @@ LONG = ("--method nuts", "example:minarets --plot", "hierarchical", "--seed 1 --
 LONG += ("female + married", "ldpbayes associate", "ldpbayes crosscheck")
 
 
-@pytest.mark.parametrize("line", sorted({*PRINTED, *SHOWN}))
+@each_row("line", sorted({*PRINTED, *SHOWN}))
 def test_commands_that_readers_see_are_understood(line):
     """Every option exists and takes its value, and a protocol has all its parameters."""
     name, *arguments = shlex.split(line, comments=True)[1:]

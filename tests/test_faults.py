@@ -17,6 +17,7 @@ import threading
 import numpy as np
 import pytest
 from commands import run
+from tabulated import each_row
 
 from ldpbayes import GRR, Collection, Tally, files, fit, save
 from ldpbayes.errors import DataError
@@ -91,11 +92,11 @@ def test_commands_on_a_full_disk(tmp_path, capsys):
 
     refused("fit", NIGERIA, "--seed", 1, "--output", tmp_path / "r.nc")
     refused("fit", NIGERIA, "--seed", 1, "--plot", tmp_path / "r.png")
-    refused("plan", "--categories", 8, "--epsilon", 1, "--error", 0.01, "--plot", tmp_path / "p.png")
-    refused("simulate", tmp_path / "s.toml", "--categories", 2000, "--users", 3000, "-p", "epsilon=1")
+    refused("plan", "--n-categories", 8, "--epsilon", 1, "--error", 0.01, "--plot", tmp_path / "p.png")
+    refused("simulate", tmp_path / "s.toml", "--n-categories", 2000, "--users", 3000, "-p", "epsilon=1")
 
 
-@pytest.mark.parametrize("fault", [KeyboardInterrupt, SystemExit, MemoryError, RuntimeError])
+@each_row("fault", [KeyboardInterrupt, SystemExit, MemoryError, RuntimeError])
 def test_interrupted_writes_leave_nothing(tmp_path, fault):
     path = tmp_path / "old.txt"
     path.write_text("old")
@@ -175,9 +176,9 @@ def test_pipes_and_devices_are_refused(tmp_path):
         assert not stat.S_ISREG(os.stat(path).st_mode)
 
 
-@pytest.mark.parametrize("name", ["", ".", "folder", "a\0b", "file/below", "no/such/folder/x"])
+@each_row("name", ["", ".", "folder", "a\0b", "file/below", "no/such/folder/x"])
 def test_names_that_cannot_be_written(tmp_path, name, monkeypatch):
-    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder").mkdir(exist_ok=True)
     (tmp_path / "file").touch()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DataError, match="cannot be written"):

@@ -6,6 +6,7 @@ import xarray as xr
 from cases import neighbours
 from samples import from_sample
 from scipy import stats
+from tabulated import each_row
 
 from ldpbayes import Collection, Tally, fit, select_method
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError, RankDeficientWarning
@@ -129,7 +130,7 @@ def test_rank_deficient_channel_warns_and_the_posterior_is_the_prior_there():
     assert list(tree["estimate"]["estimator"].values) == ["mle"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "arguments, words",
     [
         ({"method": "magic"}, "method must be one of"),
@@ -172,7 +173,7 @@ def test_too_few_draws_to_diagnose_are_not_accepted(draws):
     assert not tree.attrs["converged"]
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name != "nuts"])
+@each_row("name", [name for name in METHODS if name != "nuts"])
 def test_a_single_draw_is_refused(name):
     with pytest.raises(ArgumentError, match=r"draws must be an integer >= (2 with one chain|4), got 1"):
         METHODS[name](draws=1, chains=1)

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from tabulated import each_row
 
 import ldpbayes as lb
 
@@ -130,11 +131,10 @@ def test_types_that_parts_of_a_file_do_not_share(tmp_path):
 CUT = 2**24
 
 
-@pytest.mark.parametrize("door", ["read", "scan"])
-@pytest.mark.parametrize(
-    ("first", "line"),
+@each_row("door", ["read", "scan"])
+@each_row(
+    "first, line",
     [(b"report,x\nno,1\nyes,", 3), (b'report,x\nno,1\nyes,"', 3), (b"", 1)],
-    ids=["a row", "in quotes", "the header"],
 )
 def test_lines_without_an_end_are_refused_before_they_are_in_memory(tmp_path, first, line, door):
     """A line of 600 MB took 1.2 GB."""
@@ -146,7 +146,7 @@ def test_lines_without_an_end_are_refused_before_they_are_in_memory(tmp_path, fi
         if door == "read":
             lb.read(path, PROTOCOL, **settings)
         else:
-            lb.scan(str(path), PROTOCOL, **settings)()
+            lb.scan(str(path), PROTOCOL, **settings)
     assert tracemalloc.get_traced_memory()[1] < 6 * CUT
     tracemalloc.stop()
 
@@ -168,7 +168,7 @@ def test_texts_in_every_encoding(tmp_path, encoding):
     settings = {"report": "report", "categories": ["no", "yes"]}
     assert lb.read(path, PROTOCOL, **settings).counts.tolist() == [50, 50]
     assert len(lb.read(path, PROTOCOL, **settings, by="user")) == 100
-    assert lb.scan(str(path), PROTOCOL, **settings)()["all",].n_reports == 100
+    assert lb.scan(str(path), PROTOCOL, **settings)["all",].n_reports == 100
     sets = pa.table({"report": pa.array([["a"], ["a", "c"]] * 50), "bytes": pa.array([b"\x80", b"\xa0"] * 50)})
     columns = {"report.list.element": encoding, "bytes": encoding}
     parquet.write_table(sets, path, use_dictionary=False, column_encoding=columns)
@@ -214,35 +214,22 @@ def many_texts(group, other):
     group.attrs.create("x", ["a" * 2**20] + ["b"] * 999, dtype=h5py.string_dtype())
 
 
-@pytest.mark.parametrize("sealed", [False, True], ids=["plain", "with a checksum"])
-@pytest.mark.parametrize(
-    ("add", "said"),
-    [
-        (lambda group, other: group.create_dataset("x", (3 * 10**8,), "f8", chunks=(2**20,)), "holds 2,400,"),
-        (outside, "stand in another file"),
-        (virtual, "stand in another file"),
-        (lambda group, other: group.update({"x": h5py.ExternalLink(str(other), "/y")}), "is a link"),
-        (lambda group, other: group.update({"x": h5py.SoftLink("/summary")}), "is a link"),
-        (lambda group, other: group.update({"x": group.file["summary"]}), "stands in it twice"),
-        (lambda group, other: group.update({"x": group.file}), "twice"),
-        (one_text, "holds [0-9,]* bytes in 1,4"),
-        (many_texts, "holds [0-9,]* bytes in 1,"),
-        (lambda group, other: group.create_dataset("x", (3,), h5py.vlen_dtype("i4")), "no texts"),
-    ],
-    ids=[
-        "size",
-        "external values",
-        "virtual values",
-        "external link",
-        "soft link",
-        "hard link",
-        "circle",
-        "texts",
-        "attributes",
-        "lists",
-    ],
-)
-def test_results_that_hold_what_they_do_not_say(tmp_path, sealed, add, said):
+ADDED = [
+    (lambda group, other: group.create_dataset("x", (3 * 10**8,), "f8", chunks=(2**20,)), "holds 2,400,"),
+    (outside, "stand in another file"),
+    (virtual, "stand in another file"),
+    (lambda group, other: group.update({"x": h5py.ExternalLink(str(other), "/y")}), "is a link"),
+    (lambda group, other: group.update({"x": h5py.SoftLink("/summary")}), "is a link"),
+    (lambda group, other: group.update({"x": group.file["summary"]}), "stands in it twice"),
+    (lambda group, other: group.update({"x": group.file}), "twice"),
+    (one_text, "holds [0-9,]* bytes in 1,4"),
+    (many_texts, "holds [0-9,]* bytes in 1,"),
+    (lambda group, other: group.create_dataset("x", (3,), h5py.vlen_dtype("i4")), "no texts"),
+]
+
+
+def check_refused(tmp_path, sealed, add, said):
+    """Save a result, add to it, and read it: under its seal, or without one, as another program writes it."""
     result = lb.fit(lb.Tally(PROTOCOL, [0, 1], [30, 20]), random_seed=1, draws=20)
     path, other = tmp_path / "x.nc", tmp_path / "other.h5"
     result.save(path)
@@ -261,6 +248,17 @@ def test_results_that_hold_what_they_do_not_say(tmp_path, sealed, add, said):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 5e7 + (2 * 2**8 * path.stat().st_size if add is one_text else 0)  # two times 256 texts, not 20,000
+
+
+@pytest.mark.parametrize("add, said", ADDED)
+def test_sealed_results_that_hold_what_they_do_not_say(tmp_path, add, said):
+    check_refused(tmp_path, True, add, said)
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("add, said", ADDED)
+def test_results_without_a_seal_are_read_in_another_process(tmp_path, add, said):
+    check_refused(tmp_path, False, add, said)
 
 
 def test_partial_results_that_are_compressed_are_none():

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from commands import run
 from scipy.special import betaln, gammaln, logsumexp
+from tabulated import each_row
 
 from ldpbayes import Cells, Collection, check, fit, read, regress, write
 from ldpbayes.errors import ArgumentError, DataError
@@ -343,7 +344,7 @@ def test_channels_of_lists_join_those_of_each():
     assert design.channels["both_2"].answers[-1] == "1/3"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [
         lambda: item_count([1, 2], "control"),

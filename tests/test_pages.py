@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from commands import run
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes.errors import ArgumentError, listed
@@ -89,8 +90,8 @@ def page_of(name):
     return show(lb.fit(lb.load_example(name), random_seed=1), top=5)
 
 
-@pytest.mark.parametrize("width", [40, 60, 80, 100, 140])
-@pytest.mark.parametrize("name", ["nigeria", "minarets", "cheating"])
+@each_row("width", [40, 60, 80, 100, 140])
+@each_row("name", ["nigeria", "minarets", "cheating"])
 def test_numbers_are_never_cut(name, width):
     """Every number of a column that is shown stands whole in the text, at any width; the rest is named as left out."""
     page = page_of(name)
@@ -518,7 +519,7 @@ def test_documents_say_what_their_columns_are():
 def test_one_rule_of_endings_keeps_everything(minarets, tmp_path):
     """save, .save and Page.save: .nc is the posterior, another known ending the page; the rest is a sentence."""
     table = pa.table({"answer": ["yes", "no", "yes"], "country": ["NL", "NL", "BE"]})
-    scanned = lb.scan(table, lb.protocols.warner(0.7), "answer", by="country", categories=["no", "yes"])()
+    scanned = lb.scan(table, lb.protocols.warner(0.7), report="answer", by="country", categories=["no", "yes"])
     hull = lb.robust.contamination_hull(lb.load_example("nigeria"))
     for i, thing in enumerate((minarets, minarets.tree, hull, scanned, lb.load_example("minarets"), show(minarets))):
         lb.save(thing, tmp_path / f"{i}.html")

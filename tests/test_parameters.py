@@ -15,6 +15,7 @@ from cases import CASES
 from commands import run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tabulated import each_row
 
 from ldpbayes import read, scan, simulation
 from ldpbayes.collections import Collection, Tally
@@ -36,7 +37,7 @@ def sentence(call, *arguments, kind=DataError, **settings):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@each_row("case", CASES)
 def test_every_protocol_survives_as_text(case):
     for a in case.categories:
         protocol = case.build(a, 0.7)
@@ -46,8 +47,8 @@ def test_every_protocol_survives_as_text(case):
         assert (found.protocol, found.categories) == (protocol, tuple(labels))
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
+@each_row(
+    "text, problem",
     [
         ("grr", "must hold a protocol as JSON"),
         ("[" * 100_000, "must hold a protocol as JSON"),
@@ -219,7 +220,7 @@ def test_metadata_of_some_files_state_nothing_about_the_others(tmp_path):
         pyarrow.parquet.write_table(table.drop_columns("protocol"), tmp_path / f"{name}.parquet")
 
     def scanned(source, protocol=None, **settings):
-        return scan(source, protocol, **settings)()[("all",)].tallies[0]
+        return scan(source, protocol, **settings)[("all",)].tallies[0]
 
     for opened, reader in itertools.product((list, pyarrow.dataset.dataset), (read, scanned)):
         both, other, alone = (
@@ -370,8 +371,8 @@ def test_a_broken_batch_leaves_the_old_file(tmp_path):
         assert path.read_bytes() == before and [file.name for file in tmp_path.iterdir()] == ["x.parquet"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "columns", "problem"),
+@each_row(
+    "arguments, columns, problem",
     [
         (("x.csv", [0], GRR(3, 1.0)), {}, "path must end in .parquet"),
         (("x.parquet", [0], "grr"), {}, "protocol must be an object"),
@@ -408,7 +409,7 @@ def test_simulated_reports_keep_their_truth(tmp_path, monkeypatch, a, n):
 
 def test_the_command_line_needs_no_protocol(tmp_path, capsys):
     path = tmp_path / "x.parquet"
-    wanted = ("--categories", 3, "--users", 2000, "-p", "epsilon=2", "--seed", 1)
+    wanted = ("--n-categories", 3, "--users", 2000, "-p", "epsilon=2", "--seed", 1)
     status, said, _ = run(capsys, "simulate", "--output", path, *wanted)
     assert status == 0 and "2,000 reports" in said
     status, said, _ = run(capsys, "fit", path, "--explain")

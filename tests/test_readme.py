@@ -7,6 +7,7 @@ import warnings
 
 import pytest
 from commands import run
+from tabulated import each_row
 
 from ldpbayes import fit, load_example
 
@@ -46,7 +47,7 @@ def test_python_examples_print_what_the_readme_shows(capsys, tmp_path, monkeypat
     assert share == pytest.approx(0.262, abs=0.005)
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda path: path.name)
+@each_row("page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))])
 def test_links_of_the_front_pages_lead_somewhere(page):
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
     folder = {"tutorials": "../notebooks"}

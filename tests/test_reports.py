@@ -9,6 +9,7 @@ import pyarrow
 import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
+from tabulated import each_row
 
 from ldpbayes import read, sources
 from ldpbayes.collections import Collection, Derived, Tally
@@ -44,6 +45,7 @@ def survey(tmp_path):
             assert change[0] in toml
             toml = toml.replace(*change)
         (tmp_path / "small.toml").write_bytes(toml if isinstance(toml, bytes) else toml.encode())
+        (tmp_path / "small.csv").unlink(missing_ok=True)
         if csv is not None:
             (tmp_path / "small.csv").write_bytes(csv if isinstance(csv, bytes) else csv.encode())
         return tmp_path / "small.toml"
@@ -76,7 +78,7 @@ def test_one_report_per_row_without_a_count_column(survey):
     assert read_collection(survey(toml, rows)).tallies[0].counts.tolist() == [2, 1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "csv",
     [
         b"\xef\xbb\xbf" + CSV.encode(),
@@ -88,7 +90,6 @@ def test_one_report_per_row_without_a_count_column(survey):
         "count,answer,remark\n60,no,\n40,yes,ü\n",
         "answer,count\nno,30\nyes,40\nno,30\nyes,0\n",
     ],
-    ids=["byte-order mark", "CRLF", "CR", "no last newline", "blanks", "quotes", "other columns", "repeated rows"],
 )
 def test_harmless_forms_of_a_table(survey, csv):
     assert read_collection(survey(csv=csv)) == read_collection(survey())
@@ -125,8 +126,8 @@ def test_rank_deficiency_is_a_warning(survey):
 # ---- malformed tables ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("csv", "problem"),
+@each_row(
+    "csv, problem",
     [
         (
             "answer,count\nno,60\nmaybe,40\n",
@@ -169,8 +170,8 @@ def test_where_without_a_match_says_what_it_looked_for(survey):
 # ---- malformed descriptions ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("change", "problem"),
+@each_row(
+    "change, problem",
     [
         (("p = 0.7", "p = "), "small.toml: is not valid TOML: Invalid value (at line 14, column 5)"),
         (('id = "small"', 'id = "small"\nid = "again"'), "is not valid TOML: Cannot overwrite a value (at line 2"),
@@ -219,14 +220,14 @@ def test_malformed_descriptions(survey, change, problem):
     assert problem in text and ("small.toml" in text or "small.csv" in text)
 
 
-@pytest.mark.parametrize("epsilon", ["0", "-1", "-0.5", "nan", "inf", "800", '"one"', "true"])
+@each_row("epsilon", ["0", "-1", "-0.5", "nan", "inf", "800", '"one"', "true"])
 def test_impossible_epsilon(survey, epsilon):
     text = sentence(survey(TOML.replace('"warner"', '"grr"').replace("p = 0.7", f"epsilon = {epsilon}")))
     assert "small.toml, field 'channels.all': epsilon must be a number in (0, 50], got " in text
 
 
-@pytest.mark.parametrize(
-    ("matrix", "problem"),
+@each_row(
+    "matrix, problem",
     [
         ("[[0.7, 0.3], [0.2, 0.7]]", "matrix must have columns that sum to 1, got 0.9 in column 0"),
         ("[[0.7, 1.3], [0.3, -0.3]]", "matrix must hold probabilities: finite and not negative"),
@@ -386,9 +387,9 @@ def test_frames_of_category_labels_and_of_numbers(make):
     assert read(make({"report": [30, 10, 30, 20, 30]}), grr, categories=["10", "20", "30"]) == expected
 
 
-@pytest.mark.parametrize("make", FRAMES)
-@pytest.mark.parametrize(
-    ("columns", "settings", "problem"),
+@each_row("make", FRAMES)
+@each_row(
+    "columns, settings, problem",
     [
         ({"reply": ANSWERS}, {}, "the frame has no column 'report'; it has reply"),
         ({"report": ANSWERS}, {"count": "n"}, "the frame has no column 'n'; it has report"),
@@ -408,7 +409,7 @@ def test_malformed_frames(make, columns, settings, problem):
     assert problem in re.sub(r"row \d+: ", "", str(caught.value))  # frames whose rows have an order name the row
 
 
-@pytest.mark.parametrize("make", FRAMES)
+@each_row("make", FRAMES)
 def test_frames_without_rows(make):
     frame = make({"report": ANSWERS, "n": [1] * 5})
     with pytest.raises(DataError, match="the source has no rows"):

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from products import assert_same_products, twin
 from scipy.linalg import hadamard
+from tabulated import each_row
 
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.likelihoods import (
@@ -90,8 +91,8 @@ def test_listed_members_and_byte_tables_equal_the_dense_twin(sparse, n_rows, n_c
         assert_same_products(fast, seed)
 
 
-@pytest.mark.parametrize("columns", [0, 1, two_level.FEW_COLUMNS, two_level.FEW_COLUMNS + 1])
-@pytest.mark.parametrize("density", [0.4, 0.01])
+@each_row("columns", [0, 1, two_level.FEW_COLUMNS, two_level.FEW_COLUMNS + 1])
+@each_row("density", [0.4, 0.01])
 def test_sums_of_any_number_of_columns_equal_the_dense_twin(density, columns):
     """Few columns go through byte tables or lists one by one, many through the unpacked supports."""
     rng = np.random.default_rng(columns)

@@ -21,6 +21,7 @@ from cases import CASES
 from commands import run
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes import read, sources, write
@@ -28,7 +29,7 @@ from ldpbayes.collections import Cells, Collection, Derived, Tally, as_collectio
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesWarning, RankDeficientWarning
 from ldpbayes.protocols import GRR, bits, designs, make_protocol
 from ldpbayes.protocols.columns import Bytes, Integers, ListColumn
-from ldpbayes.scanning import scan
+from ldpbayes.scanning import Scan, scan
 from ldpbayes.simulation import population
 from ldpbayes.sources import AbstractFile, open_source, read_collection, stream, write_collection
 from ldpbayes.sources.numbers import number
@@ -43,7 +44,7 @@ MAKERS = {
     "arrow": pyarrow.table,
     "duckdb": lambda columns: __import__("duckdb").from_arrow(pyarrow.table(columns)),
 }
-every_frame = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+every_frame = each_row("make", MAKERS.values())
 
 
 def oue(categories=ABC):
@@ -74,7 +75,7 @@ SETS = {
 
 
 @every_frame
-@pytest.mark.parametrize("form", SETS)
+@each_row("form", SETS)
 def test_sets_in_frames(make, form):
     expected = Tally(oue(), [[1, 0, 0], [0, 1, 1], [0, 0, 0]], [2, 3, 4])
     column = [entry for entry, times in zip(SETS[form], (2, 3, 4), strict=True) for _ in range(times)]
@@ -82,7 +83,7 @@ def test_sets_in_frames(make, form):
     assert read(make({"report": SETS[form], "n": [2, 3, 4]}), oue(), count="n", categories=ABC) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     "column",
     [
         pyarrow.array([b"\x80", b"\x60"], pyarrow.binary(1)),
@@ -94,7 +95,6 @@ def test_sets_in_frames(make, form):
         pyarrow.array([["a"], ["b", "c"]], pyarrow.list_(pyarrow.dictionary(pyarrow.int8(), pyarrow.string()))),
         pyarrow.array(["100", "011"]).dictionary_encode(),
     ],
-    ids=lambda column: str(column.type),
 )
 def test_arrow_types_of_sets(tmp_path, column):
     expected = Tally(oue(), [[1, 0, 0], [0, 1, 1]])
@@ -104,8 +104,8 @@ def test_arrow_types_of_sets(tmp_path, column):
 
 
 @every_frame
-@pytest.mark.parametrize(
-    ("column", "problem"),
+@each_row(
+    "column, problem",
     [
         ([b"\x80", b"\x61"], "a report has bits set beyond its 3 categories"),
         ([b"\x80", b"\x60\x00"], "a report has 2 bytes, it must have 1 for 3 categories"),
@@ -132,7 +132,7 @@ def test_malformed_sets_in_frames(make, column, problem):
 
 
 @every_frame
-@pytest.mark.parametrize("column", [[[0, 1]], [[0, 1], [1, 0]]])
+@each_row("column", [[[0, 1]], [[0, 1], [1, 0]]])
 def test_lists_over_two_categories_that_could_be_bits_or_members_are_refused(make, column):
     text = sentence(read, make({"report": column}), oue("ab"))
     assert "could be zeros and ones or members; use lists of booleans" in text
@@ -271,14 +271,14 @@ def test_unsigned_and_nullable_counts():
     assert read(nullable, warner, count="n").counts.tolist() == [3, 1]
 
 
-@pytest.mark.parametrize("digits", ["٣", "３", "1٣", "²"])
+@each_row("digits", ["٣", "３", "1٣", "²"])
 def test_counts_in_other_digits_are_refused(tmp_path, digits):
     (tmp_path / "x.csv").write_text(f"report,n\nyes,{digits}\n")
     path = describe(tmp_path, "x.csv", "warner", {"p": 0.7}, ("no", "yes"), count="n")
     assert f"count must be a whole number, got '{digits}'" in sentence(read_collection, path)
 
 
-@pytest.mark.parametrize("text", ["2.0", "2.", "+2", " 2 "])
+@each_row("text", ["2.0", "2.", "+2", " 2 "])
 def test_whole_numbers_with_a_point_are_counts_in_a_file_of_texts_too(tmp_path, text):
     (tmp_path / "x.csv").write_text(f"report,n\nyes,{text}\nno,3\n")
     assert read(tmp_path / "x.csv", designs.warner(0.7), count="n").counts.tolist() == [3, 2]
@@ -292,9 +292,9 @@ def test_text_of_another_encoding_says_which(tmp_path, encoding):
     assert "UTF-16 text" in sentence(read, tmp_path / "x.csv", designs.warner(0.7))
 
 
-@pytest.mark.parametrize("block", [16, 24, 40, 2**24])
-@pytest.mark.parametrize("n", [1, 2, 5])
-@pytest.mark.parametrize("end", ["", "\n"])
+@each_row("block", [16, 24, 40, 2**24])
+@each_row("n", [1, 2, 5])
+@each_row("end", ["", "\n"])
 def test_the_last_of_json_lines_needs_no_end(tmp_path, monkeypatch, block, n, end):
     monkeypatch.setattr("ldpbayes.sources.jsonlines.BLOCK", block)
     (tmp_path / "x.jsonl").write_text("\n".join(['{"report": "yes"}'] * n) + end)
@@ -306,7 +306,7 @@ def test_the_last_of_json_lines_needs_no_end(tmp_path, monkeypatch, block, n, en
 def test_cells_that_look_the_same_are_no_secret(make):
     for one, other in (("x", " x"), ("\u00e9", "e\u0301")):
         frame = make({"report": ["yes", "no"], "g": [one, other]})
-        for door in (read, lambda *args, **settings: scan(*args, **settings)()):
+        for door in (read, lambda *args, **settings: scan(*args, **settings)):
             with pytest.warns(LDPBayesWarning, match="The column 'g' holds .* which differ in blanks around them or in how"):
                 assert len(door(frame, designs.warner(0.7), by="g")) == 2
     warner = GRR(2, epsilon=1.0)
@@ -372,7 +372,7 @@ def test_columns_may_have_any_name(make):
     assert read(with_numbers, designs.warner(0.7)) == expected
 
 
-@pytest.mark.parametrize("name", ["a.b", "a`b", 'a"b', "a'b", "a[0]"])
+@each_row("name", ["a.b", "a`b", 'a"b', "a'b", "a[0]"])
 @every_frame
 def test_names_of_columns_are_no_code(make, name):
     frame = make({name: ["yes", "no", "yes"], f"g{name}": ["x", "y", "x"]})
@@ -397,8 +397,8 @@ def test_fit_takes_the_tally_of_a_frame_with_its_labels():
         assert estimator(tally).distribution.tolist() == estimator(Collection(ABC, tally)).distribution.tolist()
 
 
-@pytest.mark.parametrize(
-    ("categories", "problem"),
+@each_row(
+    "categories, problem",
     [
         ("abc", "categories must be distinct texts"),
         (["a", "a", "b"], "categories must be distinct texts"),
@@ -478,7 +478,7 @@ def test_folders_hold_files_of_one_format(tmp_path):
         assert "(b.parquet, wave=1/a.csv)" in sentence(door, tmp_path / "part", designs.warner(0.7))
 
 
-@pytest.mark.parametrize("by", [3, [], [""], ["region", "region"], [1]])
+@each_row("by", [3, [], [""], ["region", "region"], [1]])
 def test_malformed_by(tmp_path, by):
     write_table(GROUPED, tmp_path / "t.csv")
     path = describe(tmp_path, "t.csv", "warner", {"p": 0.7}, ("no", "yes"))
@@ -658,8 +658,8 @@ def test_missing_packages_name_the_extra():
 # ---- collection files -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
+@each_row(
+    "text, value",
     [
         ("ln(3)", np.log(3)),
         (" ln( 3 ) / 2 ", np.log(3) / 2),
@@ -799,8 +799,8 @@ def test_what_is_written_is_what_is_read(case, examples, tmp_path_factory):
     check()
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.parametrize(
+@each_row("case", CASES)
+@each_row(
     "column",
     [
         Integers(np.array([0, -1, 2**62])),
@@ -811,7 +811,6 @@ def test_what_is_written_is_what_is_read(case, examples, tmp_path_factory):
         ListColumn(np.array([1, 1]), ["a", "b"]),
         ListColumn(np.array([0, 1]), np.array([True])),
     ],
-    ids=lambda column: f"{type(column).__name__}-{column.what}",
 )
 def test_every_protocol_reads_or_refuses_every_kind_of_column(case, column):
     protocol = case.build(case.categories[0], 1.0)
@@ -856,14 +855,16 @@ def test_mutated_parquet_files_are_read_or_refused_in_a_sentence(tmp_path):
 def test_a_footer_that_contradicts_itself_ends_in_a_sentence_at_every_door(tmp_path, capsys):
     """PyArrow's accessors of such a footer end the process: texts are said to be booleans, and to have a size in bytes."""
     write_table({"report": list("abc") * 20, "g": list("xyz") * 20, "y": range(60)}, tmp_path / "whole.parquet")
-    write(scan(str(tmp_path / "whole.parquet"), GRR(3, 1.0), "report", categories=ABC, by="g")(), tmp_path / "s.parquet")
+    write(
+        scan(str(tmp_path / "whole.parquet"), GRR(3, 1.0), report="report", categories=ABC, by="g"), tmp_path / "s.parquet"
+    )
     bad, summaries = tmp_path / "bad.parquet", tmp_path / "bad_summaries.parquet"
     for path, whole in ((bad, "whole.parquet"), (summaries, "s.parquet")):
         data = (tmp_path / whole).read_bytes()
         footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
         path.write_bytes(data[:footer] + data[footer:].replace(b"\x15\x0c\x25", b"\x15\x00\x25"))  # BYTE_ARRAY, BOOLEAN
     stated = {"report": "report", "categories": ABC}
-    for door in (read, lambda *args, **settings: scan(*args, **settings)()):
+    for door in (read, lambda *args, **settings: scan(*args, **settings)):
         assert "is not a readable Parquet file" in sentence(door, str(bad), GRR(3, 1.0), **stated)
         opened = pyarrow.dataset.dataset(bad, schema=pyarrow.dataset.dataset(tmp_path / "whole.parquet").schema)
         assert "cannot be read" in sentence(door, opened, GRR(3, 1.0), **stated)
@@ -916,8 +917,8 @@ def test_mutated_arrow_files_are_read_or_refused_in_a_sentence(tmp_path):
     assert refused > 40
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
+@each_row(
+    "text, problem",
     [
         ('{"report": 0}\n{"report": 0', "x.jsonl, line 2: is not JSON: Expecting ',' delimiter"),
         ('{"report": 0}\n\n[1]\n', "x.jsonl, line 3: holds something else than a JSON object"),
@@ -968,7 +969,7 @@ def test_a_survey_design_has_words_for_its_categories(tmp_path, protocol, words,
     (tmp_path / "x.csv").write_text("\n".join(["report", *reports.split()]) + "\n")
     tally = read(tmp_path / "x.csv", protocol)
     assert as_collection(tally).categories == words
-    assert scan(tmp_path / "x.csv", protocol)()["all",].categories == words
+    assert scan(tmp_path / "x.csv", protocol)["all",].categories == words
     found = sorted(protocol.answers[report] for report in np.repeat(tally.reports, tally.counts))
     assert found == sorted(reports.split())
 
@@ -978,7 +979,7 @@ def test_words_of_a_design_at_the_command_line(tmp_path, capsys):
     _, out, _ = run(capsys, "fit", tmp_path / "x.csv", "--protocol", "warner", "-p", "p=0.7", "--draws", 0)
     assert "in the category yes" in out
     (tmp_path / "y.csv").write_text("report\nplum\n")
-    status, _, problem = run(capsys, "fit", tmp_path / "y.csv", "--protocol", "grr", "-p", "epsilon=1", "--categories", 3)
+    status, _, problem = run(capsys, "fit", tmp_path / "y.csv", "--protocol", "grr", "-p", "epsilon=1", "--n-categories", 3)
     assert status == 2 and "name the categories (--categories) to read labels" in problem
 
 
@@ -1001,7 +1002,7 @@ def test_keys_of_a_csv_file_are_those_of_files_with_types(tmp_path, column, keys
     cells = read(tmp_path / "x.csv", designs.warner(0.7), by="g")
     assert sorted(cells, key=str) == sorted(((key,) for key in keys), key=str)
     assert cells == read(tmp_path / "x.toml")
-    scanned = scan(tmp_path / "x.csv", designs.warner(0.7), by="g")()
+    scanned = scan(tmp_path / "x.csv", designs.warner(0.7), by="g")
     assert list(scanned) == list(cells)
     if isinstance(keys[0], int):
         assert cells + read(frame, designs.warner(0.7), by="g") == cells + cells
@@ -1013,7 +1014,7 @@ def test_a_second_pass_finds_the_cells_of_a_csv_file(tmp_path):
     (texts,) = bits_of.format_reports(reports, list(map(str, range(20))))
     pandas.DataFrame({"report": texts, "g": np.arange(400) % 3}).to_csv(tmp_path / "x.csv", index=False)
     write(reports, tmp_path / "x.parquet", bits_of, g=np.arange(400) % 3)
-    csv, parquet = scan(tmp_path / "x.csv", bits_of, by="g"), scan(tmp_path / "x.parquet", bits_of, by="g")
+    csv, parquet = Scan(tmp_path / "x.csv", bits_of, by="g"), Scan(tmp_path / "x.parquet", bits_of, by="g")
     first, again = csv(), parquet()
     assert list(first) == list(again) == [(0,), (1,), (2,)]
     moved = csv.again({key: again[key].pilot for key in again})
@@ -1026,7 +1027,7 @@ def test_a_cell_that_nobody_is_in_is_named(tmp_path):
     assert "x.csv: has no reports in the cell south; leave out rows that count nobody" in found
 
 
-@pytest.mark.parametrize("count", ["1.000", "12.000", " 2.000", "1.234", "+1.000"])
+@each_row("count", ["1.000", "12.000", " 2.000", "1.234", "+1.000"])
 def test_a_count_whose_point_may_stand_before_thousands_is_refused(count, tmp_path, capsys):
     """The kind: a text of which it is unknown what count it writes. CSV, folders, populations, and the command line."""
     warner = designs.warner(0.7)
@@ -1042,7 +1043,7 @@ def test_a_count_whose_point_may_stand_before_thousands_is_refused(count, tmp_pa
     with pytest.raises(DataError, match="which may be"):
         population(tmp_path / "p.csv")
     for command in (
-        ["plan", "--categories", "3", "--epsilon", "1", "--users", count],
+        ["plan", "--n-categories", "3", "--epsilon", "1", "--users", count],
         ["simulate", "--truth", "zipf", "--users", count, "--protocol", "grr", "-p", "epsilon=1"],
         ["fit", table, *device, "--set", f"population_size={count}"],
         ["fit", table, *device, "--set", f"population_size.north={count}"],
@@ -1074,8 +1075,8 @@ def test_one_number_of_the_command_line_has_no_comma(tmp_path, capsys):
         [*fit, "--set", "population_size=500,000"],
         [*fit, "--set", "population_size=80,"],
         [*fit, "--set", "strata=s", "--set", "population_size.a=500,000", "--set", "population_size.b=500"],
-        [*plan, *deniers, "--set", "deniers.delta=0,5"],
-        [*plan, "--set", "noncompliance.no-sayer=different", "--set", "gamma=0,1"],
+        [*plan, *deniers, "--deniers-share", "0,5"],
+        [*plan, "--set", "noncompliance.no-sayer=different", "--noncompliance-share", "0,1"],
     ):
         status, _, said = run(capsys, *command)
         assert status == 2 and "nothing before thousands" in said, (command, said)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from cases import CASES
+from tabulated import each_row
 
 from ldpbayes import Cells, Tally, read, write
 from ldpbayes.errors import ArgumentError
@@ -123,8 +124,8 @@ def test_a_summary_holds_no_reports():
         Summary.of(summary, p)
 
 
-@pytest.mark.parametrize(
-    ("pilot", "spread", "words"),
+@each_row(
+    "pilot, spread, words",
     [
         ([0.5, 0.5], None, r"one entry per category \(5\)"),
         ([0.5, 0.5, 0.5, 0, 0], None, "sum to 1"),

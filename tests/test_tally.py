@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes.collections import Collection, Derived, Tally
@@ -43,8 +44,8 @@ def test_rows_skip_reports_that_never_came_in():
     assert tally.rows.n_rows == 2 and tally.n_reports == 7
 
 
-@pytest.mark.parametrize(
-    ("values", "counts", "error", "problem"),
+@each_row(
+    "values, counts, error, problem",
     [
         ([0, 4], None, DataError, "report 4 is outside 0..3"),
         ([-1], None, DataError, "report -1 is outside 0..3"),
@@ -80,8 +81,8 @@ def one(name="all", size=4):
     return Tally(GRR(size, epsilon=1.0), [0, 1], name=name)
 
 
-@pytest.mark.parametrize(
-    ("categories", "tallies", "problem"),
+@each_row(
+    "categories, tallies, problem",
     [
         (["a"], [one()], "at least two labels, got 1"),
         ([], [one()], "at least two labels, got 0"),
@@ -192,8 +193,8 @@ def test_tallies_are_sorted_and_leave_the_callers_array_alone():
     assert again.n_reports == 70_000 and again.counts.max() == 2 and again != tally
 
 
-@pytest.mark.parametrize("bad", [-1, 5, 2**40, -(2**62)])
-@pytest.mark.parametrize("at", [0, 777, 9999])
+@each_row("bad", [-1, 5, 2**40, -(2**62)])
+@each_row("at", [0, 777, 9999])
 def test_counting_integers_names_the_first_bad_one(bad, at):
     reports = np.arange(10_000) % 5
     np.testing.assert_array_equal(Tally(GRR(5, 1.0), reports).counts, np.full(5, 2000))

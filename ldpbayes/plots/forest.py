@@ -12,6 +12,7 @@ from ldpbayes.plots.base import (
     LABEL,
     WIDTH,
     Canvas,
+    Drawn,
     asked,
     checked,
     forest,
@@ -29,7 +30,7 @@ ABOVE, BELOW = 0.1, -0.24
 
 
 @checked()
-def plot_forest(result: Any, *, target: Any = "distribution", top: Any = 40, ax: Any = None, **style: Any) -> Any:
+def plot_forest(result: Any, *, target: Any = "distribution", top: Any = 40, ax: Drawn | None = None, **style: Any) -> Drawn:
     """Return a matplotlib figure: the interval of each category's share beside MLE, confidence and prior interval.
 
     Derived quantities stand below the categories; cells are drawn by ``plot_groups``. The figure is our own and not

@@ -15,6 +15,7 @@ from ldpbayes.plots.base import (
     SMALL,
     WIDTH,
     Canvas,
+    Drawn,
     asked,
     checked,
     pitch,
@@ -34,7 +35,7 @@ _BINARY = ("0", "1"), ("False", "True")
 
 
 @checked()
-def plot_groups(result: Any, *, top: Any = CATEGORIES, most: Any = None, ax: Any = None, **style: Any) -> Any:
+def plot_groups(result: Any, *, top: Any = CATEGORIES, most: Any = None, ax: Drawn | None = None, **style: Any) -> Drawn:
     """Return a matplotlib figure of a result with cells: mean and interval of each group, a panel per category.
 
     Of two categories only one is drawn, such as yes, since the other is its complement. Where the result has a point

@@ -11,6 +11,7 @@ from cases import CASES
 from conic import conic
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tabulated import each_row
 
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError
@@ -422,7 +423,7 @@ def test_stopping_early_is_said():
     assert estimate.gap > 1e-6 and str(caught[0].message) in estimate.outcome
 
 
-@pytest.mark.parametrize(
+@each_row(
     "settings, message",
     [
         ({"tolerance": 0}, "tolerance must be"),

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from cases import CASES
+from tabulated import each_row
 
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError
@@ -72,7 +73,7 @@ def test_unbiased_with_the_variance_that_enumeration_gives(protocols, sizes, mon
     assert Oracle()(collection(*parts)).standard_error ** 2 == pytest.approx(variance, rel=1e-9)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@each_row("case", CASES)
 def test_every_protocol_has_one(case):
     protocol = case.build(case.categories[-1], 1.5)
     rng = np.random.default_rng(3)

@@ -9,6 +9,7 @@ from cases import neighbours
 from conditioned import weighted
 from priorcases import LogisticNormal
 from references.enumeration import enumerated
+from tabulated import each_row
 
 from ldpbayes.collections import Collection, Derived, Tally
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError
@@ -113,7 +114,7 @@ def test_a_share_of_tiny_shares_is_defined():
     assert tree.attrs["converged"] and np.isfinite(tree["posterior"]["share"].values).all()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "call, words",
     [
         (lambda: fit(WARNER, exclude="magic"), "exclude must be one of"),
@@ -128,7 +129,7 @@ def test_arguments_are_refused(call, words):
         call()
 
 
-@pytest.mark.parametrize("name", METHODS)
+@each_row("name", METHODS)
 def test_a_generator_is_no_seed_and_is_refused_before_sampling(name, monkeypatch):
     method = METHODS[name]()
     monkeypatch.setattr(type(method), "run", lambda *_: pytest.fail("sampled"))
@@ -197,7 +198,7 @@ def test_extreme_priors_are_served(prior, n):
     assert mean.sum() == pytest.approx(1) and np.isfinite(tree["summary"]["sd"]).all()
 
 
-@pytest.mark.parametrize("prior", [1e-300, 1e-100, 1e-20, 1e13, 1e300])
+@each_row("prior", [1e-300, 1e-100, 1e-20, 1e13, 1e300])
 def test_priors_beyond_are_refused_in_a_sentence(prior):
     for method in ("auto", "exact", "quadrature", "surrogate", "pair_slice"):
         with pytest.raises(ArgumentError, match=r"prior must (have concentrations between 1e-09|be from 1e-150)"):

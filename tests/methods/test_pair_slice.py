@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from arviz_stats.base import array_stats
 from scipy import stats
+from tabulated import each_row
 
 from ldpbayes import Collection, Tally, fit, read, select_method, simulate
 from ldpbayes.errors import ArgumentError, InfeasibleError
@@ -70,7 +71,7 @@ def test_rectangles_in_a_table_of_attributes_keep_the_posterior(name):
 def test_margins_that_many_reports_fix_do_not_hold_the_chains():
     """Setting 57 of benchmarks/small_settings.py: pairs alone had an R-hat of 1.1, and three more methods took 10 s."""
     protocol = FakeData(44, 3.0, [2, 22], "grr", "uniform")
-    collection = simulate(np.random.default_rng(1).dirichlet(np.ones(44)), protocol, 54_000, random_seed=1)[0]
+    collection = simulate(np.random.default_rng(1).dirichlet(np.ones(44)), protocol, 54_000, random_seed=1)
     choice = select_method(collection, "jeffreys")
     assert choice.method.name == "pair_slice" and "far from these reports" in dict(choice.considered)["surrogate"].reason
     tree = fit(collection, "jeffreys", PairSlice(draws=500, tune=500, thin=3), random_seed=1, estimates=False)
@@ -210,7 +211,7 @@ def test_refusals():
         fit(collection, "flat", PairSlice(max_work=1e6), estimates=False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "settings, message",
     [
         ({"draws": 0}, "draws must be an integer >= 1"),

@@ -5,6 +5,7 @@ import pytest
 from priorcases import CellsApart, Hidden, LogisticNormal, Modes
 from scipy.special import logsumexp, softmax
 from scipy.stats import ks_2samp
+from tabulated import each_row
 
 from ldpbayes import Collection, Tally, fit
 from ldpbayes.errors import ConvergenceError, InfeasibleError
@@ -84,7 +85,7 @@ def test_a_prior_in_one_file_is_served():
     assert abs(facts_of(tree)["log_evidence"] - evidence) < 5 * facts_of(tree)["log_evidence_error"]
 
 
-@pytest.mark.parametrize("method", ["exact", "quadrature", "surrogate", "pair_slice"])
+@each_row("method", ["exact", "quadrature", "surrogate", "pair_slice"])
 def test_a_prior_that_no_such_engine_can_serve_is_refused_in_a_true_sentence(method):
     words = rf"^The method {method} needs a Dirichlet prior.*; this one is logistic-normal with scale 1\.$"
     with pytest.raises(InfeasibleError, match=words):

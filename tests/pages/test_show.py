@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes import answers
@@ -22,7 +23,7 @@ def tree():
 @pytest.fixture(scope="module")
 def pages(tree):
     """Pages of the results that had none, by name."""
-    scanned = lb.scan(pd.DataFrame({"report": [0, 1, 2, 1]}), lb.GRR(3, 1.0), progressbar=False)()
+    scanned = lb.scan(pd.DataFrame({"report": [0, 1, 2, 1]}), lb.GRR(3, 1.0), progressbar=False)
     found = {
         "CellsFitness": lb.check(CELLS),
         "Dataset": answers.simultaneous_intervals(tree),
@@ -71,7 +72,7 @@ def test_tables_that_are_cut_have_all_rows_in_files():
     assert len(table.rows) == 3 and len(table.complete().rows) == 8 and "3 of 8 rows" in table.note
 
 
-@pytest.mark.parametrize("result", [None, 3, "a word", [], {}, object(), np.ones(3), lb.GRR(3, 1.0), [1, 2]])
+@each_row("result", [None, 3, "a word", [], {}, object(), np.ones(3), lb.GRR(3, 1.0), [1, 2]])
 def test_what_has_no_page_is_refused_in_one_sentence(result):
     with pytest.raises(
         lb.errors.ArgumentError, match=r"show takes a result of fit, .*CellsFitness.*a Collection.*list of Plan, got"

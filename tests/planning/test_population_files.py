@@ -3,14 +3,15 @@
 import numpy as np
 import pytest
 from commands import run
+from tabulated import each_row
 
 import ldpbayes as lb
 
 CSV = "value,count\nold,30\nyoung,20\n"
 
 
-@pytest.mark.parametrize("line", ["file = 1", "file = []", "file = true", "file = {}", 'file = ""', 'file = "a\\u0000"'])
-@pytest.mark.parametrize("door", ["function", "command"])
+@each_row("line", ["file = 1", "file = []", "file = true", "file = {}", 'file = ""', 'file = "a\\u0000"'])
+@each_row("door", ["function", "command"])
 def test_the_file_of_a_population_is_a_name(line, door, tmp_path, capsys):
     (tmp_path / "people.csv").write_text(CSV)
     path = tmp_path / "people.toml"
@@ -23,8 +24,8 @@ def test_the_file_of_a_population_is_a_name(line, door, tmp_path, capsys):
         assert status == 2 and "Traceback" not in err and err.strip()
 
 
-@pytest.mark.parametrize("key", ["id", "title", "citation", "licence"])
-@pytest.mark.parametrize("value", ["1", "[]", "true", "{}", "2020-01-01", '"a\\u0000"'])
+@each_row("key", ["id", "title", "citation", "licence"])
+@each_row("value", ["1", "[]", "true", "{}", "2020-01-01", '"a\\u0000"'])
 def test_texts_of_a_population_are_texts(key, value, tmp_path):
     (tmp_path / "people.csv").write_text(CSV)
     (tmp_path / "people.toml").write_text(f'file = "people.csv"\n{key} = {value}\n')
@@ -38,8 +39,8 @@ def test_an_empty_population_is_no_file(tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("source", "given", "sentence"),
+@each_row(
+    "source, given, sentence",
     [
         ("zipf", {"mean": 2.0}, "mean must be left out for a population that is zipf"),
         ("zipf", {"alpha": 2.0}, "alpha must be left out for a population that is zipf"),

@@ -8,6 +8,7 @@ import pytest
 from cases import CASES, full_rank
 from mixtures import enumerated_moments
 from scipy.linalg import helmert
+from tabulated import each_row
 
 from ldpbayes.collections import Tally, as_collection
 from ldpbayes.errors import ArgumentError, InfeasibleError
@@ -61,7 +62,7 @@ def test_oracle_risk_is_kairouz(epsilon):
     assert risk.oracle_risk(UnaryEncoding.symmetric(a, epsilon), P4, n, norm="l1").value == pytest.approx(sue_l1, rel=1e-12)
 
 
-@pytest.mark.parametrize("case", IDENTIFIED, ids=str)
+@each_row("case", IDENTIFIED)
 def test_oracle_risk_of_hit_rates(case):
     """Spec 3.1: one formula for every (g, h) protocol; P adds (1 − Σp²)/n to F."""
     a, n = case.categories[-1], 50

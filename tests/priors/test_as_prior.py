@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from priorcases import LogisticNormal
+from tabulated import each_row
 
 from ldpbayes import GRR, Collection, Tally, fit
 from ldpbayes.errors import ArgumentError, InfeasibleError
@@ -11,7 +12,7 @@ from ldpbayes.priors import Dirichlet, as_dirichlet, as_prior, parse_prior
 SURVEY = Collection(["a", "b", "c"], [Tally(GRR(3, 1.0), [0, 1, 2], [30, 20, 10])])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "typed, alpha",
     [
         ("jeffreys", [0.5] * 3),
@@ -29,7 +30,7 @@ def test_what_is_a_prior(typed, alpha):
     np.testing.assert_array_equal(as_prior(typed, 3).concentrations(), alpha)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "typed, words",
     [
         ("informative", "prior must be one of jeffreys, flat.*got 'informative'"),
@@ -50,7 +51,6 @@ def test_what_is_a_prior(typed, alpha):
         (Dirichlet, "prior must be one of .*got the class Dirichlet"),
         (SURVEY, "prior must be one of .*got a Collection"),
     ],
-    ids=repr,
 )
 def test_what_is_none(typed, words):
     with pytest.raises(ArgumentError, match=words):
@@ -63,7 +63,7 @@ def test_a_fitted_result_is_no_prior():
         fit(SURVEY, prior=result)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text, typed",
     [("jeffreys", "jeffreys"), (" flat ", "flat"), ("0.5", 0.5), ("2", 2.0), ("1e-3", 1e-3), ("0.5,1, 2", [0.5, 1.0, 2.0])],
 )
@@ -71,14 +71,14 @@ def test_priors_on_the_command_line(text, typed):
     assert parse_prior(text) == typed
 
 
-@pytest.mark.parametrize("text", ["", "jefreys", "1,,2", "1;2", "1_000", "٣", "1,x", "x" * 5000])
+@each_row("text", ["", "jefreys", "1,,2", "1;2", "1_000", "٣", "1,x", "x" * 5000])
 def test_what_the_command_line_refuses(text):
     with pytest.raises(ArgumentError, match="prior must be one of jeffreys, flat") as caught:
         parse_prior(text)
     assert len(str(caught.value)) < 300
 
 
-@pytest.mark.parametrize("text", ["nan", "-1", "1,0", "inf", "1,-2"])
+@each_row("text", ["nan", "-1", "1,0", "inf", "1,-2"])
 def test_numbers_that_are_no_concentrations(text):
     with pytest.raises(ArgumentError, match="prior must be a finite number above 0"):
         parse_prior(text)

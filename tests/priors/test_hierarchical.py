@@ -4,6 +4,7 @@ import datetime
 
 import numpy as np
 import pytest
+from tabulated import each_row
 
 from ldpbayes import GRR, Cells, Collection, Tally, fit
 from ldpbayes.errors import ArgumentError
@@ -27,7 +28,7 @@ def increments(prior, order):
     return steps @ covariance(prior) @ steps.T
 
 
-@pytest.mark.parametrize(
+@each_row(
     "keys, order, gaps",
     [
         ([3, 1, 2], [1, 2, 0], [1, 1]),
@@ -93,7 +94,7 @@ def test_a_frame_of_neighbours_is_read_by_its_names_and_a_sparse_matrix_by_place
         Hierarchical(frame.rename(columns={"c": "z"})).on(held)
 
 
-@pytest.mark.parametrize("given", ["xy", ["ab", "bc"], [[1, 2], [3]], {"ab"}, np.array([["a", "b", "c"]])])
+@each_row("given", ["xy", ["ab", "bc"], [[1, 2], [3]], {"ab"}, np.array([["a", "b", "c"]])])
 def test_structures_of_no_kind_are_refused_in_one_sentence(given):
     with pytest.raises(ArgumentError, match="structure must be"):
         Hierarchical(given).on(cells("abc"))

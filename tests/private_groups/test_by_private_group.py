@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow
 import pytest
 from scipy.stats import beta
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes.errors import ArgumentError, DataError, DiagnosticWarning, InfeasibleError
@@ -426,7 +427,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", list(BAD))
+@each_row("case", list(BAD))
 def test_bad_input_is_one_sentence(case):
     change, error, said = BAD[case]
     change = dict(change)

@@ -10,6 +10,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from commands import run
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes import plots
@@ -173,7 +174,7 @@ def bad(folder):
     return folder
 
 
-@pytest.mark.parametrize("arguments, words", CASES.values(), ids=CASES)
+@each_row("arguments, words", CASES.values())
 def test_bad_input_is_one_sentence_and_status_two(capsys, bad, monkeypatch, arguments, words):
     monkeypatch.chdir(bad)
     status, out, err = run(capsys, "private-groups", *arguments)

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from tabulated import each_row
 
 from ldpbayes import entropy
 from ldpbayes.collections import Tally
@@ -20,7 +21,7 @@ from ldpbayes.theory.information import informations
 
 
 # ---- geometry --------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("q", [2, 3, 4, 5, 8, 9, 16, 25, 27, 49, 64])
+@each_row("q", [2, 3, 4, 5, 8, 9, 16, 25, 27, 49, 64])
 def test_fields_obey_their_axioms(q):
     field = projective.field(q)
     add, multiply, every = field.add, field.multiply, np.arange(q)
@@ -41,7 +42,7 @@ def test_prime_powers():
     assert projective.prime_factors(360) == [2, 3, 5]
 
 
-@pytest.mark.parametrize("q, t", [(2, 2), (2, 3), (2, 8), (3, 3), (3, 5), (4, 3), (5, 4), (8, 3), (9, 3), (25, 2), (27, 3)])
+@each_row("q, t", [(2, 2), (2, 3), (2, 8), (3, 3), (3, 5), (4, 3), (5, 4), (8, 3), (9, 3), (25, 2), (27, 3)])
 def test_every_difference_occurs_equally_often(q, t):
     """That is: any two points share as many hyperplanes, so that the shifts are a 2-design."""
     n = projective.n_points(q, t)
@@ -80,7 +81,7 @@ def test_the_channel_is_the_incidence_of_points_and_hyperplanes(a, epsilon, q):
     assert ratio <= entropy.exp_below(epsilon) * (1 + Fraction(1, 10**75))
 
 
-@pytest.mark.parametrize("q, t", [(3, 2), (3, 3), (3, 4), (4, 3), (5, 3), (8, 2)])
+@each_row("q, t", [(3, 2), (3, 3), (3, 4), (4, 3), (5, 3), (8, 2)])
 def test_whole_geometries_are_at_the_floor(q, t):
     a, epsilon = projective.n_points(q, t), math.log(q - 1)
     protocol, p = BlockDesign(a, epsilon, q), np.full(a, 1 / a)
@@ -146,8 +147,8 @@ def test_a_large_alphabet():
     assert 0 <= protocol.privatize_one(39_999) < protocol.n_outputs
 
 
-@pytest.mark.parametrize(
-    ("settings", "problem"),
+@each_row(
+    "settings, problem",
     [
         ({"order": 6}, "order must be a prime power from 2 to 512, got 6"),
         ({"order": 1}, "order must be an integer >= 2"),

@@ -8,6 +8,7 @@ import random
 import numpy as np
 import pytest
 from cases import CASES
+from tabulated import each_row
 
 from ldpbayes import entropy
 from ldpbayes.errors import ArgumentError, InfeasibleError
@@ -46,8 +47,8 @@ def draws(monkeypatch, client, source):
     return tuple(counting.record)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.parametrize("epsilon", [0.3, 4.0])
+@each_row("case", CASES)
+@each_row("epsilon", [0.3, 4.0])
 def test_the_draws_do_not_depend_on_the_value_or_the_outcome(case, epsilon, monkeypatch):
     for a in case.categories:
         protocol = case.build(a, epsilon)
@@ -126,8 +127,8 @@ def test_subset_follows_its_rational_channel_draw_by_draw(a, size, epsilon, monk
         np.testing.assert_array_equal(counts / 2.0 ** (bits * a), channel[:, x])
 
 
-@pytest.mark.parametrize("a, size", [(3, 1), (6, 5), (9, 4), (12, 2)])
-@pytest.mark.parametrize("epsilon", [1e-9, 1.0, 50.0])
+@each_row("a, size", [(3, 1), (6, 5), (9, 4), (12, 2)])
+@each_row("epsilon", [1e-9, 1.0, 50.0])
 def test_realized_level_of_subsets_is_never_above(a, size, epsilon):
     ratio = largest_ratio(SubsetSelection(a, epsilon, size).rational_channel())
     assert 1 < ratio <= entropy.exp_below(epsilon)
@@ -144,7 +145,7 @@ def test_time_does_not_tell_whether_the_truth_was_kept(name):
     assert min(timing.of_outcomes(protocol, calls=6_000) for _ in range(3)) <= 0.02
 
 
-@pytest.mark.parametrize("value", [31337, -31337, "31337", 31337.5, None, [31337], 10**30 + 31337])
+@each_row("value", [31337, -31337, "31337", 31337.5, None, [31337], 10**30 + 31337])
 def test_a_value_that_is_refused_is_not_quoted(value):
     """Errors of a client end up in its logs, which no mechanism protects."""
     keeping = (Rappor.direct(3, 0.25, 0.75, 0.5), MemoizedUnary.rappor(3, 0.25, 0.75, 0.5), LOLOHA(3, 2.0, 1.0, 2))

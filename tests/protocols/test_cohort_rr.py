@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import xxhash
 from scipy import stats
+from tabulated import each_row
 
 from ldpbayes import entropy, hashing
 from ldpbayes.collections import Tally
@@ -208,7 +209,7 @@ def test_candidates_default_to_the_category_labels():
     assert make_protocol("cohort_rr", WORDS[:3], parameters).candidates == WORDS[:3]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "changes, message",
     [
         ({"epsilon": 0}, "epsilon must be"),
@@ -230,7 +231,7 @@ def test_bad_parameters_are_refused(changes, message):
         CohortRR(3, **({"epsilon": 1.0, "buckets": 2, "cohorts": 2} | changes))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "reports, message",
     [
         ([[8, 0]], r"cohort 8 is outside 0\.\.7"),

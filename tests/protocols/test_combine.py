@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tabulated import each_row
 
 from ldpbayes import entropy
 from ldpbayes.collections import Collection, Tally
@@ -133,7 +134,7 @@ def test_factors_of_a_file_take_its_categories():
     assert make_protocol("product", ["no", "yes"], table) == product([GRR(2, 1.0), designs.warner(0.7)])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name, parameters, message",
     [
         ("product", {"factors": []}, "at least one channel"),

@@ -16,6 +16,7 @@ import pytest
 from commands import run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError
@@ -112,8 +113,8 @@ def test_a_relabelling_moves_nobody(name):
 SWAPPED = [["Yes", "No"], [" YES", "nO "], ["Ｙｅｓ", "No"], ["yes", "maybe"], ["1", "0"], ["perhaps", "NO"]]
 
 
-@pytest.mark.parametrize("categories", SWAPPED, ids=str)
-@pytest.mark.parametrize("design", ["warner", "forced response", "unrelated question", "direct", "histories"])
+@each_row("categories", SWAPPED)
+@each_row("design", ["warner", "forced response", "unrelated question", "direct", "histories"])
 def test_no_door_swaps_yes_and_no(design, categories, tmp_path, capsys):
     """Every door refuses categories of which one is called as the answer of another one; 1 and 0 where texts are read."""
     protocol = CASES[design][0]
@@ -128,7 +129,7 @@ def test_no_door_swaps_yes_and_no(design, categories, tmp_path, capsys):
         lambda: lb.read(frame, single, **named, **user),
         lambda: lb.read(frame, single, by="g", **named, **user),
         lambda: lb.read(tmp_path / "t.csv", single, **named, **user),
-        lambda: lb.scan(frame, single, **named)(),
+        lambda: lb.scan(frame, single, **named),
         lambda: lb.regress(frame, "r ~ x", single, **named, method="mle"),
         lambda: lb.by_private_group(frame, "x", "r", single, categories=categories, draws=20),
     ]
@@ -152,8 +153,8 @@ def test_no_door_swaps_yes_and_no(design, categories, tmp_path, capsys):
             assert run(capsys, *verb, tmp_path / "t.csv", *(["r ~ x"] if verb == ["regress"] else []), *command)[0] == 2
 
 
-@pytest.mark.parametrize("categories", [["Yes", "No"], [" YES", "nO "], ["Ｙｅｓ", "No"], ["yes", "maybe"]], ids=str)
-@pytest.mark.parametrize("name", ["crosswise", "kuk", "triangular", "christofides"])
+@each_row("categories", [["Yes", "No"], [" YES", "nO "], ["Ｙｅｓ", "No"], ["yes", "maybe"]])
+@each_row("name", ["crosswise", "kuk", "triangular", "christofides"])
 def test_designs_whose_answers_are_no_categories_do_not_swap_yes_and_no(name, categories, tmp_path, capsys):
     """Carriers are the second column, whatever they answer: under yes,no the share of carriers is told as that of no."""
     settings = {"p": 0.25} if name in ("crosswise", "triangular") else {"weights": [0.7, 0.3]}
@@ -164,7 +165,7 @@ def test_designs_whose_answers_are_no_categories_do_not_swap_yes_and_no(name, ca
     frame.to_csv(tmp_path / "t.csv", index=False)
     for door in (
         lambda: lb.read(frame, design, report="r", categories=categories),
-        lambda: lb.scan(frame, design, report="r", categories=categories)(),
+        lambda: lb.scan(frame, design, report="r", categories=categories),
         lambda: lb.regress(frame, "r ~ x", design, report="r", categories=categories, method="mle"),
         lambda: lb.Tally(design, [0, 1], [60, 40], categories=categories),
         lambda: lb.Collection(categories, lb.Tally(design, [0, 1], [60, 40])),
@@ -264,7 +265,7 @@ def test_a_label_of_missing_answers_is_no_category_in_another_case():
         lb.read(frame, designs.warner(0.7), report="r", categories=["no", "yes"], missing="NO")
 
 
-@pytest.mark.parametrize("text", ["-1", "-1.0", "01", "3", "1.5", "１x", "", "0.00"])
+@each_row("text", ["-1", "-1.0", "01", "3", "1.5", "１x", "", "0.00"])
 def test_texts_that_are_no_label_and_no_position_are_refused(text):
     for name in ("grr", "direct, fruit", "subsets", "direct, of no stated answers"):
         protocol, categories, *_ = CASES[name]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import xxhash
 from scipy import stats
+from tabulated import each_row
 
 from ldpbayes import entropy, hashing
 from ldpbayes.collections import Tally
@@ -84,7 +85,7 @@ def test_category_keys_are_distinct():
     assert np.unique(hashing.category_keys(np.arange(200_000))).size == 200_000
 
 
-@pytest.mark.parametrize("length", range(1, 9))
+@each_row("length", range(1, 9))
 def test_xxhash_family_equals_the_xxhash_package(length):
     rng = np.random.default_rng(length)
     seeds = np.concatenate([[0, 1, 2**32 - 1, 2**32, 2**63 - 1], rng.integers(2**63, size=20)])
@@ -93,8 +94,8 @@ def test_xxhash_family_equals_the_xxhash_package(length):
     assert ours.tolist() == [other_packages(v, s, 1000) for v, s in zip(x, seeds, strict=True)]
 
 
-@pytest.mark.parametrize("family", hashing.FAMILIES)
-@pytest.mark.parametrize("a, g", [(2, 2), (7, 3), (8, 2), (1203, 5)])
+@each_row("family", hashing.FAMILIES)
+@each_row("a, g", [(2, 2), (7, 3), (8, 2), (1203, 5)])
 def test_supports_equal_direct_hashing(family, a, g):
     rng = np.random.default_rng(a + g)
     seeds, values = rng.integers(2**63, size=70), rng.integers(g, size=70)
@@ -131,13 +132,13 @@ def test_defaults_are_olh_and_two_buckets_blh():
     assert (g, h) == (pytest.approx(math.e / (math.e + 1)), 0.5)
 
 
-@pytest.mark.parametrize("epsilon", [0, -1.0, math.nan, math.inf, 800, "1", None, True])
+@each_row("epsilon", [0, -1.0, math.nan, math.inf, 800, "1", None, True])
 def test_epsilon_out_of_range_is_refused(epsilon):
     with pytest.raises(ArgumentError, match="epsilon must be"):
         LocalHashing(4, epsilon)
 
 
-@pytest.mark.parametrize("buckets", [1, 0, -2, 2.5, 2**20 + 1, True])
+@each_row("buckets", [1, 0, -2, 2.5, 2**20 + 1, True])
 def test_buckets_out_of_range_are_refused(buckets):
     with pytest.raises(ArgumentError, match="buckets must be"):
         LocalHashing(4, 1.0, buckets)
@@ -154,8 +155,8 @@ def test_parameters_round_trip():
 
 
 # ---- rows and decoding -----------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("family", hashing.FAMILIES)
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 4.0, 20.0])
+@each_row("family", hashing.FAMILIES)
+@each_row("epsilon", [0.01, 1.0, 4.0, 20.0])
 def test_rows_are_the_channel_given_the_seed(family, epsilon):
     protocol = LocalHashing(9, epsilon, 4, family)
     for seed in (0, 17, 2**63 - 1):
@@ -265,7 +266,7 @@ def test_inputs_are_left_alone():
 
 
 # ---- malformed reports -----------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
+@each_row(
     "reports, message",
     [
         ([[0, 4]], r"value 4 is outside 0\.\.3"),
@@ -291,7 +292,7 @@ def test_text_round_trip():
     assert np.array_equal(protocol.parse_reports(columns, ["a", "b", "c"]), pairs)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "seed, value",
     [("1", "4"), ("-1", "0"), ("1.0", "0"), ("1_0", "0"), ("", "0"), ("x", "0"), ("²", "0"), ("9" * 5000, "0")],
 )
@@ -375,7 +376,7 @@ def test_binomial_intervals_are_not_used_on_a_pool():
     assert confidence_intervals([Tally(LocalHashing(4, 1.0), tally.reports, tally.counts)])[0].method == "exact"
 
 
-@pytest.mark.parametrize("seeds", [0, 2.5, "many", hashing.MAX_BUCKETS + 1, True])
+@each_row("seeds", [0, 2.5, "many", hashing.MAX_BUCKETS + 1, True])
 def test_impossible_pools(seeds):
     with pytest.raises(ArgumentError, match="seeds must be an integer >= 1"):
         PooledHashing(4, 1.0, seeds=seeds)

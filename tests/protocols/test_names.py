@@ -1,6 +1,7 @@
 """Names of protocols: aliases, descriptions and the public door (mend 25, 27, 29)."""
 
 import pytest
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes.errors import ArgumentError, LDPBayesError
@@ -22,7 +23,7 @@ from ldpbayes.sources import read_collection
 ABC = ("a", "b", "c")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name, expected",
     [
         ("oue", UnaryEncoding.optimized(3, 1.0)),
@@ -84,7 +85,7 @@ def test_every_protocol_class_is_found_at_the_public_door():
         assert getattr(lb.protocols, cls.__name__) is cls
 
 
-@pytest.mark.parametrize("described", describe_protocols(), ids=lambda described: described.name)
+@each_row("described", describe_protocols())
 def test_descriptions_are_plain_words(described):
     assert described.summary.endswith((".", "?")) and not described.summary.startswith("Return")
     assert not [word for word in ("`", ".py", "spec ", "  ") if word in described.summary + described.stated]
@@ -100,7 +101,7 @@ def test_parameters_are_described_one_by_one():
     assert "olh" in described["local_hashing"].aliases and "variant" in described["unary"].stated
 
 
-@pytest.mark.parametrize("name", sorted(PROTOCOLS.keys() | ALIASES.keys()))
+@each_row("name", sorted(PROTOCOLS.keys() | ALIASES.keys()))
 def test_a_number_of_categories_stands_for_as_many_labels(name):
     """The kind: what the default of an argument means, and a count where labels stand; of every protocol and alias."""
     made = 0

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from products import assert_same_products
+from tabulated import each_row
 
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError
@@ -22,7 +23,7 @@ from ldpbayes.protocols import (
 from ldpbayes.protocols.noncompliance import as_law
 
 
-@pytest.mark.parametrize(
+@each_row(
     "protocol, law, column",
     [
         (GRR(3, 1.0), "always 1", [0, 1, 0]),
@@ -68,7 +69,7 @@ def test_probabilities_of_a_thousand_bits_do_not_overflow():
     assert np.isfinite(rows.value_and_gradient(p)[1]).all() and np.isfinite(rows.curvature(p)).all()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "protocol, law, words",
     [
         (GRR(3, 1.0), "fair coins", "needs reports of free bits"),

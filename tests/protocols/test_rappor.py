@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy import optimize, stats
+from tabulated import each_row
 
 from ldpbayes import entropy
 from ldpbayes.collections import Collection, Tally
@@ -64,8 +65,8 @@ def test_both_levels_are_those_of_the_paper():
     assert Rappor(2, p, q, 0.0, 128, 8, h, candidates=("a", "b")).epsilon_longitudinal == math.inf
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0, math.log(3), 10.0, 49.0])
-@pytest.mark.parametrize("hashes", [1, 2, 3])
+@each_row("epsilon", [0.01, 0.3, 1.0, math.log(3), 10.0, 49.0])
+@each_row("hashes", [1, 2, 3])
 def test_one_time_level_is_the_one_asked_and_never_above(epsilon, hashes):
     protocol = Rappor.one_time(4, epsilon, 6, 3, hashes, candidates=WORDS)
     assert protocol.epsilon == pytest.approx(epsilon, rel=1e-12)
@@ -262,7 +263,7 @@ def test_epsilon_and_labels_in_a_file():
     assert direct == Rappor.direct(4, 0.5, 0.75, 0.5)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "changes, message",
     [
         ({"p": -0.1}, "p must be"),
@@ -311,7 +312,7 @@ def test_pairs_and_bit_strings_are_read():
     assert np.array_equal(protocol.parse_reports([["1"], ["0xa0"]], []), expected)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "reports, message",
     [
         (([2], [[1, 0, 1, 0]]), r"cohort 2 is outside 0\.\.1"),
@@ -411,7 +412,7 @@ def test_a_collection_of_bit_counts_says_that_it_is_composite(tmp_path):
         collection.warn_if_unidentified()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "reports, message",
     [
         ([[2, 0, 0]], "cohort 2"),

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
+from tabulated import each_row
 
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols import GRR, make_protocol
@@ -77,14 +78,14 @@ def test_pairs_of_members_are_uniform():
     assert np.abs(others - others.mean()).max() < 5 * math.sqrt(others.mean())
 
 
-@pytest.mark.parametrize("size", [0, 5, -1, 2.5, True, "2"])
+@each_row("size", [0, 5, -1, 2.5, True, "2"])
 def test_impossible_sizes_are_refused(size):
     with pytest.raises(ArgumentError, match="size must be"):
         SubsetSelection(5, 1.0, size)
 
 
-@pytest.mark.parametrize(
-    ("reports", "problem"),
+@each_row(
+    "reports, problem",
     [
         (np.array([[1, 1, 0, 0, 0], [1, 1, 1, 0, 0]]), "a report has 3 members, it must have 2"),
         (np.array([[0, 0, 0, 0, 0]]), "a report has 0 members"),

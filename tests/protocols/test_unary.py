@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tabulated import each_row
 
 from ldpbayes.collections import Tally
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
@@ -43,8 +44,8 @@ def test_any_rates(kappa, share):
     assert protocol == make_protocol("unary", "abc", protocol.parameters())
 
 
-@pytest.mark.parametrize(
-    ("parameters", "problem"),
+@each_row(
+    "parameters, problem",
     [
         ({"epsilon": 1.0}, "epsilon and variant"),
         ({"kappa": 0.7}, "kappa and lam"),
@@ -75,8 +76,8 @@ def test_channel_is_the_product_over_bits(variant):
     np.testing.assert_allclose(protocol.channel(), expected, rtol=1e-13)
 
 
-@pytest.mark.parametrize("a", [2, 10, 300])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+@each_row("a", [2, 10, 300])
+@each_row("epsilon", [0.1, 1.0, 5.0])
 def test_symmetric_risk_is_proposition_4_of_kairouz(a, epsilon):
     p, n, half = np.random.default_rng(a).dirichlet(np.ones(a)), 77, math.exp(epsilon / 2)
     expected = (1 - p @ p) / n + a * half / (n * (half - 1) ** 2)
@@ -130,8 +131,8 @@ def test_labels_that_are_numbers_are_not_taken_for_positions():
         protocol.parse_reports([["0;2"]], ("1", "2", "3"))
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
+@each_row(
+    "text, problem",
     [
         ("0110", "unknown category"),
         ("01012", "unknown category"),
@@ -151,8 +152,8 @@ def test_malformed_texts_are_refused(text, problem):
     assert caught.value.line == 1
 
 
-@pytest.mark.parametrize(
-    ("reports", "problem"),
+@each_row(
+    "reports, problem",
     [
         (np.zeros((2, 3), dtype=np.uint8), "shape"),
         (np.zeros(2, dtype=np.uint8), "shape"),

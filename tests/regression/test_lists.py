@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from samples import weighted
+from tabulated import each_row
 
 from ldpbayes import Cells, Collection, load, load_example, predictions, regress, show
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
@@ -157,8 +158,8 @@ def test_cells_channels_and_labels_of_a_list():
     assert 0.02 < float(race["summary"]["mean"].sel(target="distribution", category="yes")) < 0.2
 
 
-@pytest.mark.parametrize(
-    ("change", "error", "match"),
+@each_row(
+    "change, error, match",
     [
         ({"method": "mle"}, InfeasibleError, "lists"),
         ({"deniers": DENIERS}, ArgumentError, "ceiling and floor"),

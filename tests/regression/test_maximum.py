@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes import examples
@@ -238,7 +239,7 @@ def test_draws_of_a_clustered_sample_have_the_linearized_covariance():
     assert np.isnan(found["summary"]["mean"].sel(target="frequency")).all()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change, columns, match",
     [
         ({"s": [None, *range(479)]}, {"strata": "s"}, "field 's': is missing in 1 of 480 rows"),

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import run
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes import pages, plots
@@ -122,7 +123,7 @@ def test_command_on_a_collection_file_that_has_the_covariate(capsys, tmp_path):
     assert "age" in out and "From 9 reports" in out and "3 distinct rows" in out
 
 
-@pytest.mark.parametrize(
+@each_row(
     "arguments, words",
     [
         (["example:nigeria_cells", "connected ~ height"], "has no column 'height'; it has female, married, age_group"),

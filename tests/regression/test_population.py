@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit, logit
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
@@ -300,8 +301,8 @@ def test_leave_one_out_of_effects_over_levels(found, survey):
     assert np.isfinite(arviz_stats.loo(found).elpd)
 
 
-@pytest.mark.parametrize(
-    ("formula", "words"),
+@each_row(
+    "formula, words",
     [
         ("a ~ rw(age):mo(use)", r"rw\(\)"),
         ("a ~ (rw(age) | region)", r"rw\(\)"),

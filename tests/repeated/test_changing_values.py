@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes import entropy, hashing
@@ -94,7 +95,7 @@ def test_different_keys_values_and_designs_have_independent_noise():
         assert ((observed - expected) ** 2 / expected).sum() < 120  # of 63 degrees of freedom: p = 2e-5
 
 
-@pytest.mark.parametrize("key", [None, "k" * 32, b"short", bytearray(32), 7])
+@each_row("key", [None, "k" * 32, b"short", bytearray(32), 7])
 def test_keys_that_are_none_are_refused_and_not_quoted(key):
     for protocol in (*DEVICES, FILTERS):
         with pytest.raises(ArgumentError, match=r"key must be 32 secret bytes.*not shown"):

@@ -8,6 +8,7 @@ import secrets
 
 import numpy as np
 import pytest
+from tabulated import each_row
 
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError
@@ -219,7 +220,7 @@ def test_published_levels_bound_those_of_one_report():
         assert MemoizedGRR.from_levels(size, 2.0, 1.0).epsilon_one == pytest.approx(1.0, rel=1e-12)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "infinity, one",
     [(2.0, 1.0), (1.5, 0.4), (0.7, 0.69), (8.0, 3.3), (50.0, 20.0), (math.nextafter(50, 0), 45.0), (2.0, 1e-9)]
     + [(number / 7, number / 11) for number in range(1, 20)],
@@ -275,9 +276,7 @@ WITH_BITS_OR_SEEDS = [
 ]
 
 
-@pytest.mark.parametrize(
-    "protocol", [*WITH_BITS_OR_SEEDS, MemoizedGRR.from_levels(A, 2.0, 0.5)], ids=lambda protocol: protocol.name
-)
+@each_row("protocol", [*WITH_BITS_OR_SEEDS, MemoizedGRR.from_levels(A, 2.0, 0.5)])
 def test_a_device_that_keeps_its_permanent_answer_sends_what_the_rows_say(protocol):
     """Only GRR and RAPPOR could report twice; the permanent stage of LOLOHA took a value for its bucket."""
     n, times = 800, 5
@@ -324,7 +323,7 @@ def test_tallies_of_users_add_up_with_their_lengths():
     assert both.n_reports == 3 and sorted(both.protocol.lengths(both.reports).tolist()) == [1, 1, 3]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "protocol, reports, user, message",
     [
         (

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from cases import CASES
+from tabulated import each_row
 
 from ldpbayes import GRR, Collection, Tally, fit
 from ldpbayes.errors import ArgumentError, InfeasibleError
@@ -105,7 +106,7 @@ def test_bad_questions_about_fakes():
     assert fakes(two, "c", overtake="a", channel="y").added == 2
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@each_row("case", CASES)
 def test_rates_of_supports_are_those_of_the_channel(case):
     """Every value x' ≠ x hits the support of x with one probability h, and x itself with g, by the listed channel."""
     a = case.categories[-1]

@@ -110,5 +110,5 @@ def test_what_cannot_be_asked_is_refused():
     wrapped = plain.with_noncompliers({"no-sayer": "no"})
     with pytest.raises(InfeasibleError, match="identifies the share"):
         compliance_test(wrapped)
-    with pytest.raises(ArgumentError, match="of must hold categories"):
+    with pytest.raises(ArgumentError, match="categories must hold categories"):
         sensitivity(wrapped, ["no-sayer"])

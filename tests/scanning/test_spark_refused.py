@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from commands import run
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes.protocols import GRR
@@ -32,8 +33,8 @@ def no_session(monkeypatch):
     monkeypatch.setattr(scanning, "optional", lambda *args: type("sql", (), {"SparkSession": Sessions}))
 
 
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
+@each_row(
+    "settings, sentence",
     [
         ({"spark": 3}, "spark must be a Spark session or a master's URL such as local[2], got 3."),
         ({"spark": "nowhere"}, "spark must be the URL of a master such as local[2] or spark://host:7077, got 'nowhere'."),
@@ -64,7 +65,7 @@ def test_without_java(file, monkeypatch, tmp_path, no_session, capsys):
         ):
             lb.scan(file, GRR(5, 1.0), spark="local[2]")
     out = tmp_path / "s.parquet"
-    arguments = "--protocol grr -p epsilon=1 --categories 5 --spark local[2] --output"
+    arguments = "--protocol grr -p epsilon=1 --n-categories 5 --spark local[2] --output"
     status, printed, err = run(capsys, "scan", file, *arguments.split(), out)
     assert status == 2 and not printed and err.startswith("ldpbayes: Spark needs Java 17") and not out.exists()
 

@@ -8,6 +8,7 @@ import pytest
 from commands import run
 from samples import from_sample
 from scipy import stats
+from tabulated import each_row
 
 from ldpbayes import GRR, Cells, comparisons, contrast, fit, poststratify, read, regress, show, write
 from ldpbayes.collections.survey import design_effect
@@ -302,7 +303,7 @@ def test_a_population_alone_is_a_design_too(tmp_path, capsys):
     assert errors[3] < MLE()(read(path)).standard_error[1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "row, match",
     [
         (",r0,v1,no", "'w': holds missing values"),
