@@ -2,9 +2,12 @@
 
 import os
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ldpbayes import checks, files
 from ldpbayes.collections import Collection, Tally
@@ -17,6 +20,8 @@ from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.writing import Layout, write_batches
 
 _POPULATION_KEYS = {"id", "title", "citation", "licence", "notes", "file", "n", "n_categories"}
+
+type Seed = int | np.random.Generator | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +47,7 @@ class Population:
     licence: str = ""
 
     @property
-    def n_categories(self):
+    def n_categories(self) -> int:
         """Number of categories, a."""
         return len(self.categories)
 
@@ -55,7 +60,15 @@ FAMILIES = {
 }
 
 
-def population(source, n_categories=None, *, exponent=None, mean=None, alpha=None, random_seed=None):
+def population(
+    source: str | PathLike,
+    n_categories: int | None = None,
+    *,
+    exponent: float | None = None,
+    mean: float | None = None,
+    alpha: float | None = None,
+    random_seed: Seed = None,
+) -> Population:
     """Return a true population: one of the synthetic families, or a file of counts.
 
     ====================  ============================================================================
@@ -102,7 +115,7 @@ def population(source, n_categories=None, *, exponent=None, mean=None, alpha=Non
     array([0.545, 0.273, 0.182])
     """
     family = source if isinstance(source, str) and source in FAMILIES else None
-    allowed, rng = FAMILIES.get(family, ()), checks.generator(random_seed, "random_seed")
+    allowed, rng = () if family is None else FAMILIES[family], checks.generator(random_seed, "random_seed")
     given = {"n_categories": n_categories, "exponent": exponent, "mean": mean, "alpha": alpha}
     for name, value in given.items():
         if value is not None and name not in allowed:
@@ -137,7 +150,17 @@ def population(source, n_categories=None, *, exponent=None, mean=None, alpha=Non
     return Population(labels, weights / weights.sum(), id=f"{source}_{a}", title=f"{title}, {a} categories")
 
 
-def simulate(truth, protocol, n=None, *, random_seed=None, categories=None, id=None, title=None, name="all"):
+def simulate(
+    truth: Population | ArrayLike | str | PathLike,
+    protocol: AbstractProtocol,
+    n: int | None = None,
+    *,
+    random_seed: Seed = None,
+    categories: Sequence[str] | None = None,
+    id: str | None = None,
+    title: str | None = None,
+    name: str = "all",
+) -> Collection:
     """Simulate the reports of a population through a protocol, and keep the truth with them.
 
     With n, users' values are drawn from the distribution: T ~ Multinomial(n, P). Without it the truth must be counts,
@@ -158,16 +181,15 @@ def simulate(truth, protocol, n=None, *, random_seed=None, categories=None, id=N
 
     Returns
     -------
-    collection : Collection
-        Its ``published`` entries with source "truth" hold the true counts, and the distribution they were drawn from.
-    true_counts : (a,) int array
-        T, the tallies of these users' true values.
+    Collection
+        Its ``published`` entries with source "truth" hold T, the tallies of these users' true values, and the distribution
+        they were drawn from.
 
     Examples
     --------
     >>> from ldpbayes.protocols.grr import GRR
-    >>> collection, true_counts = simulate([50, 30, 20], GRR(3, epsilon=1.0), random_seed=1)
-    >>> collection.n_reports, true_counts.tolist()
+    >>> collection = simulate([50, 30, 20], GRR(3, epsilon=1.0), random_seed=1)
+    >>> collection.n_reports, collection.published[0]["estimate"]
     (100, [50, 30, 20])
     """
     checks.instance(protocol, "protocol", AbstractProtocol, "a protocol of ldpbayes")
@@ -179,7 +201,6 @@ def simulate(truth, protocol, n=None, *, random_seed=None, categories=None, id=N
     distribution, true_counts = _true_values(truth, n, protocol.n_categories, rng)
     categories = _labels(categories, truth, protocol)
     users = int(true_counts.sum())
-    facts = {"citation": origin.citation, "licence": origin.licence} if origin else {}
     collection = Collection(
         categories,
         (Tally(protocol, *protocol.simulate(true_counts, rng), name),),
@@ -188,12 +209,19 @@ def simulate(truth, protocol, n=None, *, random_seed=None, categories=None, id=N
         or (f"Simulated: {origin.title}" if origin and origin.title else f"Simulated reports of {users:,} users"),
         notes=f"Simulated reports of {users:,} users; the true values are under published, with source truth.",
         published=_truth_entries(categories, distribution, true_counts),
-        **facts,
     )
-    return collection, true_counts
+    return collection if origin is None else replace(collection, citation=origin.citation, licence=origin.licence)
 
 
-def simulate_reports(path, protocol, truth, n=None, *, random_seed=None, categories=None):
+def simulate_reports(
+    path: str | PathLike,
+    protocol: AbstractProtocol,
+    truth: Population | ArrayLike,
+    n: int | None = None,
+    *,
+    random_seed: Seed = None,
+    categories: Sequence[str] | None = None,
+) -> NDArray[np.int64]:
     """Simulate the reports of a population one by one into a Parquet file, in constant memory.
 
     The file has the layout of ``write``: one row a user, in random order, and the protocol in a column. The

@@ -16,7 +16,7 @@ from ldpbayes import fit, read, write
 from ldpbayes.collections import Cells, Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, LDPBayesWarning
 from ldpbayes.protocols import GRR, LocalHashing, UnaryEncoding
-from ldpbayes.scanning import Partial, scan
+from ldpbayes.scanning import Partial, Scan, scan
 
 ABC = ("a", "b", "c")
 #: Good rows but for those at the places of BAD, a label that is none, a missing one and a missing key.
@@ -62,7 +62,7 @@ def test_what_is_left_is_what_good_rows_give_and_the_rest_is_counted(make, tmp_p
     with pytest.raises(DataError):
         read(make(tmp_path), GRR(3, 1.0), **STATED, by="g")
     lines = 2 if make is as_csv else 0
-    for door in (read, lambda *args, **settings: scan(*args, **settings)()):
+    for door in (read, lambda *args, **settings: scan(*args, **settings)):
         with pytest.warns(LDPBayesWarning, match=rf"{4 + lines} rows.*purple"):
             found = door(make(tmp_path), GRR(3, 1.0), **STATED, by="g", bad_rows="skip", quarantine=tmp_path / "bad.csv")
         assert isinstance(found, Cells) and found.n_reports == 4
@@ -86,10 +86,10 @@ def test_reports_that_are_expanded(tmp_path):
     reports = [bytes(one) for one in protocol.privatize(rng.integers(40, size=600), rng)]
     bad = [*reports[:300], b"odd", *reports[300:], None, b"odd"]
     settings = {"keep": 0, "sample": 50}
-    good = scan(pyarrow.table({"report": reports[:300]}), protocol, **settings)()["all",]
+    good = scan(pyarrow.table({"report": reports[:300]}), protocol, **settings)["all",]
     with pytest.warns(LDPBayesWarning, match="3 rows"):
-        found = scan(pyarrow.table({"report": bad}), protocol, **settings, bad_rows="skip")()
-    both = scan(pyarrow.table({"report": reports}), protocol, **settings)()["all",]
+        found = scan(pyarrow.table({"report": bad}), protocol, **settings, bad_rows="skip")
+    both = scan(pyarrow.table({"report": reports}), protocol, **settings)["all",]
     assert found["all",].n_reports == 600 and good.n_reports == 300
     np.testing.assert_allclose(found["all",].gradient, both.gradient, rtol=1e-9, atol=1e-9 * abs(both.gradient).max())
     write(found, tmp_path / "s.parquet")
@@ -97,7 +97,7 @@ def test_reports_that_are_expanded(tmp_path):
 
 
 def test_partials_carry_what_was_left_out_between_machines():
-    prepared = scan(as_arrow(None), GRR(3, 1.0), **STATED, by="g", bad_rows="skip")
+    prepared = Scan(as_arrow(None), GRR(3, 1.0), **STATED, by="g", bad_rows="skip")
     partials = [Partial.from_bytes(prepared.fold.partial(part).to_bytes()) for part in as_arrow(None).to_batches(3)]
     assert sum(partials).skipped.total == 4
     assert prepared.fold.finish(sum(partials)).n_reports == 4
@@ -152,13 +152,13 @@ def test_what_is_wrong_with_a_source_is_refused_all_the_same(tmp_path):
     with pytest.warns(LDPBayesWarning), pytest.raises(DataError, match="good row: 1"):
         read(pandas.DataFrame({"report": ["x"]}), GRR(3, 1.0), **STATED, **skip)
     with pytest.raises(DataError, match="good row"), pytest.warns(LDPBayesWarning):
-        scan(pandas.DataFrame({"report": ["x"]}), GRR(3, 1.0), **STATED, **skip)()
+        scan(pandas.DataFrame({"report": ["x"]}), GRR(3, 1.0), **STATED, **skip)
     with pytest.raises(ArgumentError, match=r"quarantine.*left out"):
         read(as_csv(tmp_path), GRR(3, 1.0), **STATED, quarantine=tmp_path / "q.csv")
     with pytest.raises(ArgumentError, match="bad_rows must"):
         read(as_csv(tmp_path), GRR(3, 1.0), **STATED, bad_rows="drop")
     (tmp_path / "header.csv").write_text("report,g")  # without a line of reports
-    for door in (read, lambda *args, **settings: scan(*args, **settings)()):
+    for door in (read, lambda *args, **settings: scan(*args, **settings)):
         with pytest.raises(DataError, match="no rows"):
             door(tmp_path / "header.csv", GRR(3, 1.0), **STATED, by="g")
 
@@ -218,7 +218,7 @@ def test_a_line_that_is_no_utf_8_and_has_too_few_cells_ends_in_our_sentence_alon
 def test_a_file_without_rows_is_no_obstacle_to_a_scan_of_two_passes(tmp_path):
     (tmp_path / "a.csv").write_text("report\n")
     (tmp_path / "b.csv").write_text("report\n" + f"{'01' * 10}\n" * 3)
-    assert scan(str(tmp_path), UnaryEncoding.optimized(20, 1.0))().n_reports == 3
+    assert scan(str(tmp_path), UnaryEncoding.optimized(20, 1.0)).n_reports == 3
 
 
 def test_cells_know_what_was_left_out(tmp_path):

@@ -97,7 +97,7 @@ def pages(tmp_path_factory):
     show(groups(), unit="ms", command="ldpbayes private-groups loads.csv --seed 1").save(made["groups"])
     made["plan"] = folder / "plan.html"
     with pytest.raises(SystemExit):
-        lb_main(["plan", "--categories", "16", "--epsilon", "1", "--error", ".01", "--page", str(made["plan"])])
+        lb_main(["plan", "--n-categories", "16", "--epsilon", "1", "--error", ".01", "--page", str(made["plan"])])
     return made
 
 
@@ -231,7 +231,7 @@ def test_the_icon_is_no_request(browser, pages):
 
 def test_every_command_writes_a_page(capsys, tmp_path):
     """Without a browser: check and plan; crosscheck has its own test, since it samples."""
-    plan = ["plan", "--categories", 4, "--epsilon", 1, "--users", 1000]
+    plan = ["plan", "--n-categories", 4, "--epsilon", 1, "--users", 1000]
     for arguments, suffixes in ((["check", "example:cheating"], ("html", "csv", "tex")), (plan, ("md", "json", "txt"))):
         for suffix in suffixes:
             path = tmp_path / f"{arguments[0]}.{suffix}"

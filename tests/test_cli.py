@@ -70,7 +70,7 @@ def test_a_protocol_beside_a_file_that_states_it(capsys, tmp_path):
     given = ["fit", tmp_path / "r.parquet", "--protocol", "grr", "-p", "epsilon=2"]
     status, _, problems = run(capsys, *given)
     assert status == 2 and "where the file states its protocol, leave --protocol out" in problems
-    status, _, problems = run(capsys, *given, "--categories", "3")
+    status, _, problems = run(capsys, *given, "--n-categories", "3")
     assert status == 2 and "epsilon=1.0" in problems and "epsilon=2.0" in problems
 
 
@@ -104,7 +104,7 @@ def test_explain_names_every_method_considered(capsys):
         "associate example:wada --draws 100",
         "check example:wada --fake-share 0.05 --channel A",
         "check example:nigeria_cells",
-        "plan --categories 5 --epsilon 1 --n-groups 2 --delta 0.05 --power 0.8 --fake-share 0.05",
+        "plan --n-categories 5 --epsilon 1 --n-groups 2 --delta 0.05 --power 0.8 --fake-share 0.05",
         "private-groups example:survey.csv --value region --report smokes --protocol warner -p p=0.7 --categories no,yes "
         "--draws 50",
     ],
@@ -218,7 +218,7 @@ def test_bad_arguments_get_one_sentence(capsys, arguments, words):
 
 def test_a_csv_page_has_every_category(capsys, tmp_path):
     path = tmp_path / "many.toml"
-    assert run(capsys, "simulate", path, "--categories", 60, "--users", 1000, "-p", "epsilon=2", "--seed", 1)[0] == 0
+    assert run(capsys, "simulate", path, "--n-categories", 60, "--users", 1000, "-p", "epsilon=2", "--seed", 1)[0] == 0
     assert run(capsys, "fit", path, "--seed", 1, "--top", 5, "--page", tmp_path / "page.csv")[0] == 0
     with open(tmp_path / "page.csv", newline="") as file:
         lines = [line for line in csv.DictReader(file) if line["category"]]
@@ -231,9 +231,9 @@ def test_a_csv_page_has_every_category(capsys, tmp_path):
     [
         (("fit", "example:nigeria", "--ci", 95), "--ci must be a probability in (0, 1), got 95.0."),
         (("check", "example:nigeria", "--fake-share", 5), "--fake-share must be"),
-        (("plan", "--categories", 16, "--epsilon", 1), "determine the fourth; --users, --error are missing."),
+        (("plan", "--n-categories", 16, "--epsilon", 1), "determine the fourth; --users, --error are missing."),
         (("plan", "--protocol", "warner", "-p", "p=0.5", "--users", 100), "ldpbayes: p must be different from 0.5"),
-        (("simulate", "x.toml", "-p", "epsilon=1"), "--categories must be given for the population zipf."),
+        (("simulate", "x.toml", "-p", "epsilon=1"), "--n-categories must be given for the population zipf."),
     ],
 )
 def test_complaints_name_the_option(capsys, arguments, words):

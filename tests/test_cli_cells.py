@@ -150,7 +150,7 @@ def test_a_column_without_a_number_is_left_out_of_the_table_not_of_the_file():
     rng, protocol = np.random.default_rng(3), UnaryEncoding.optimized(24, epsilon=1.0)
     reports = [bytes(x) for x in protocol.privatize(rng.integers(24, size=60_000), rng)]
     table = pa.table({"bits": reports, "day": ["Monday", "Tuesday"] * 30_000})
-    fitted = fit(scan(table, protocol, "bits", by="day", progressbar=False)(), random_seed=1)
+    fitted = fit(scan(table, protocol, report="bits", by="day", progressbar=False), random_seed=1)
     assert (fitted.table()["frequency_lower"] < fitted.table()["frequency_mean"]).all()  # as a scan's that has no groups
     for name in ("lower", "upper"):
         fitted.tree["summary"][name].loc[{"target": "frequency"}] = np.nan
@@ -161,7 +161,7 @@ def test_a_column_without_a_number_is_left_out_of_the_table_not_of_the_file():
 def test_the_only_cell_of_a_scan_reads_as_one_collection():
     rng, protocol = np.random.default_rng(3), UnaryEncoding.optimized(60, epsilon=1.0)
     table = pa.table({"bits": [bytes(x) for x in protocol.privatize(rng.integers(60, size=30_000), rng)]})
-    text = str(fit(scan(table, protocol, "bits", progressbar=False)(), "jeffreys", random_seed=1))
+    text = str(fit(scan(table, protocol, report="bits", progressbar=False), "jeffreys", random_seed=1))
     assert " cell " not in text.partition("━")[0] and "From 30,000 reports, the largest of 60 shares" in text
     assert "┃ category ┃" in text and "groups" not in text and "1 cells" not in text
     assert "The 10 largest of 60 categories are shown." in text and "first 10" not in text

@@ -21,6 +21,7 @@ from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes.cli import options, shell
+from ldpbayes.scanning import Scan
 
 pytestmark = pytest.mark.together("kernels")
 
@@ -123,7 +124,7 @@ def test_the_recipes_for_clusters_give_the_cells_of_one_machine(name, tmp_path, 
     monkeypatch.setitem(sys.modules, "ray", cluster)
     monkeypatch.setitem(sys.modules, "dask", types.SimpleNamespace())
     monkeypatch.setitem(sys.modules, "dask.distributed", types.SimpleNamespace(Client=lambda address: cluster))
-    scan = lb.scan("*.parquet", by="country")
+    scan = Scan("*.parquet", by="country")
     namespace = {"scan": scan}
     exec(code, namespace)
     assert cluster.passed == 4 and namespace["found"] == scan()

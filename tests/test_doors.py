@@ -23,7 +23,7 @@ import ldpbayes as lb
 from ldpbayes import Tally
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols import GRR, UnaryEncoding
-from ldpbayes.scanning import Partial
+from ldpbayes.scanning import Partial, Scan
 
 LABELS = ["red", "green", "blue"]
 FRAMES = {
@@ -101,7 +101,7 @@ def test_every_door_gives_the_same_tally(name, tmp_path):
         assert same(lb.read(frame(table, tmp_path), protocol, **arguments), expected), door
     assert same(lb.read(parquet(table, tmp_path), protocol, **arguments), expected)
     for door, frame in SCANNED.items():
-        found = lb.scan(frame(table, tmp_path), protocol, **arguments)()
+        found = lb.scan(frame(table, tmp_path), protocol, **arguments)
         assert same(found["all",].tallies[0], expected), door
     if not pa.types.is_nested(column.type) and not pa.types.is_fixed_size_binary(column.type):
         pl.from_arrow(table).write_csv(tmp_path / "x.csv")
@@ -139,7 +139,7 @@ def test_bad_reports_are_refused_with_their_file_and_row(tmp_path):
     for read in (
         lambda: lb.read(tmp_path / "*.parquet", protocol),
         lambda: lb.read(tmp_path / "*.parquet", protocol, by="g"),
-        lambda: lb.scan(tmp_path, protocol)(),
+        lambda: lb.scan(tmp_path, protocol),
     ):
         with pytest.raises(DataError, match=where):
             read()
@@ -176,12 +176,12 @@ def test_a_row_in_a_message_is_not_contradicted_by_a_position():
     protocol = UnaryEncoding.optimized(10, 1.0)
     reports = [bytes(2)] * 150 + [bytes(3)]
     with pytest.raises(DataError, match=r"row 151:.*3 bytes.*10"):
-        lb.scan(pa.table({"report": [b"\x80\x00", *reports]}).slice(1), protocol)()
+        lb.scan(pa.table({"report": [b"\x80\x00", *reports]}).slice(1), protocol)
 
 
 def test_a_missing_entry_in_a_dictionary_is_no_label():
     column = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2]), pa.array(["no", "None", None]))
-    for read in (lb.read, lambda *args, **named: lb.scan(*args, **named)()):
+    for read in (lb.read, lambda *args, **named: lb.scan(*args, **named)):
         with pytest.raises(DataError, match=r"row 3:.*missing"):
             read(pa.table({"report": column}), GRR(2, 1.0), categories=["no", "None"])
 
@@ -190,15 +190,15 @@ def test_a_missing_entry_in_a_dictionary_is_no_label():
 def test_an_empty_source_and_a_missing_column_are_refused_alike(name, tmp_path):
     empty = pa.table({"report": pa.array([], pa.int64())})
     with pytest.raises(DataError, match="no rows"):
-        lb.scan(SCANNED[name](empty, tmp_path), GRR(3, 1.0))()
+        lb.scan(SCANNED[name](empty, tmp_path), GRR(3, 1.0))
     with pytest.raises(DataError, match=r"'answer'.*report"):
-        lb.scan(SCANNED[name](empty, tmp_path), GRR(3, 1.0), "answer")()
+        lb.scan(SCANNED[name](empty, tmp_path), GRR(3, 1.0), report="answer")
 
 
 def test_what_no_report_is_is_refused_in_one_sentence():
     for frame in (duckdb.sql("select {'a': 1} as report"), pa.table({"report": [{"a": 1}]})):
         with pytest.raises(DataError, match=r"'report'.*struct<a:"):
-            lb.scan(frame, GRR(3, 1.0))()
+            lb.scan(frame, GRR(3, 1.0))
     frame = pd.DataFrame([[0, 1]], columns=["report", "report"])
     with pytest.raises(DataError, match="two columns"):
         lb.scan(frame, GRR(3, 1.0))
@@ -267,10 +267,10 @@ def test_every_door_gives_the_same_cells_in_the_same_order(name, tmp_path):
     for door, frame in FRAMES.items():
         assert list(lb.read(frame(table, tmp_path), protocol, by="g")) == [(key,) for key in keys], door
     for door, frame in SCANNED.items():
-        assert list(lb.scan(frame(table, tmp_path), protocol, by="g")()) == [(key,) for key in keys], door
+        assert list(lb.scan(frame(table, tmp_path), protocol, by="g")) == [(key,) for key in keys], door
     path = parquet(table, tmp_path)
     assert list(lb.read(path, protocol, by="g")) == [(key,) for key in keys]
-    first = lb.scan(path, protocol, by="g").fold.partial(table)
+    first = Scan(path, protocol, by="g").fold.partial(table)
     assert Partial.from_bytes(first.to_bytes()).keys == first.keys  # as a checkpoint holds it
 
 
@@ -279,8 +279,8 @@ def test_other_keys_are_refused_by_every_door(key, tmp_path):
     table = pa.table({"report": [0], "g": [key]})
     for read in (
         lambda: lb.read(table, GRR(3, 1.0), by="g"),
-        lambda: lb.scan(table, GRR(3, 1.0), by="g")(),
-        lambda: lb.scan(duckdb.from_arrow(table), GRR(3, 1.0), by="g")(),
+        lambda: lb.scan(table, GRR(3, 1.0), by="g"),
+        lambda: lb.scan(duckdb.from_arrow(table), GRR(3, 1.0), by="g"),
     ):
         with pytest.raises(DataError, match=r"field 'g':.*(texts|struct)"):
             read()
@@ -305,8 +305,8 @@ def test_keys_that_a_csv_file_would_change_are_not_written(tmp_path):
 def test_files_that_a_warehouse_and_a_program_wrote_are_scanned_together_and_scans_are_summed(tmp_path):
     for name, column in (("a", pa.array([0, 1, 2])), ("b", decimals([0, 1, 1]))):
         parquet(pa.table({"report": column, "g": ["x"] * 3}), tmp_path, f"{name}.parquet")
-    both = lb.scan(tmp_path, GRR(3, 1.0), by="g")()
-    each = [lb.scan(tmp_path / f"{name}.parquet", GRR(3, 1.0), by="g")() for name in "ab"]
+    both = lb.scan(tmp_path, GRR(3, 1.0), by="g")
+    each = [lb.scan(tmp_path / f"{name}.parquet", GRR(3, 1.0), by="g") for name in "ab"]
     assert sum(each) == both and both["x",].tallies[0].counts.tolist() == [2, 3, 1]
     with pytest.raises(lb.errors.ArgumentError, match=r"categories must.*3"):
         lb.scan(tmp_path, GRR(3, 1.0), categories=3)
@@ -324,7 +324,7 @@ def test_levels_are_read_from_decimals_and_tables_of_several_protocols_joined():
     assert [(tally.protocol.epsilon, tally.n_reports) for tally in found.tallies] == [(1.5, 2), (2.0, 1)]
     written = [lb.write([0, 1], None, GRR(3, level)).replace_schema_metadata(None) for level in (1.0, 2.0)]
     assert [tally.protocol.epsilon for tally in lb.read(pa.concat_tables(written)).tallies] == [1.0, 2.0]
-    scanned = lb.scan(pl.from_arrow(pa.concat_tables(written)))()
+    scanned = lb.scan(pl.from_arrow(pa.concat_tables(written)))
     assert sorted(protocol.epsilon for protocol in scanned.protocols) == [1.0, 2.0]
 
 
@@ -350,19 +350,19 @@ def partitioned(tmp_path):
 def test_names_of_folders_are_columns(partitioned):
     table, folder = partitioned
     protocol, by = GRR(3, 1.0), ["country", "day"]
-    expected = lb.scan(table, protocol, by=by)()
+    expected = lb.scan(table, protocol, by=by)
     (folder / "_temporary").mkdir()
     copied = next(folder.rglob("*.parquet"))
     for name in ("_temporary/x.parquet", ".x.parquet"):  # what a writer that was killed leaves
         (folder / name).write_bytes(copied.read_bytes())
     for found in (
-        lb.scan(folder, protocol, by=by)(),
+        lb.scan(folder, protocol, by=by),
         lb.read(folder / "*" / "*" / "*.parquet", protocol, by=by),
         lb.read(folder, protocol, by=by),
     ):
         assert list(found) == list(expected)
         assert all(same(found[key].tallies[0], expected[key].tallies[0]) for key in expected)
-    assert lb.scan(folder, protocol)()["all",].n_reports == 60
+    assert lb.scan(folder, protocol)["all",].n_reports == 60
     levels = lb.read(folder / "*" / "*" / "*.parquet", "grr", categories=list("012"), epsilon_column="day")
     assert [tally.protocol.epsilon for tally in levels.tallies] == [1.0, 2.0, 3.0]
 
@@ -387,7 +387,7 @@ def test_a_file_with_two_names_is_read_once(partitioned):
     n = lb.read(path, GRR(3, 1.0)).n_reports
     assert lb.read(path.parent / "*.parquet", GRR(3, 1.0)).n_reports == n
     alias = path.parent / ".." / path.parent.name / path.name
-    assert lb.scan([path, alias, path.parent / "link.parquet"], GRR(3, 1.0))()["all",].n_reports == n
+    assert lb.scan([path, alias, path.parent / "link.parquet"], GRR(3, 1.0))["all",].n_reports == n
     with pytest.raises(lb.errors.ArgumentError, match=r"path must.*empty"):
         lb.scan("", GRR(3, 1.0))
 
@@ -395,7 +395,7 @@ def test_a_file_with_two_names_is_read_once(partitioned):
 def test_a_folder_of_missing_entries_is_refused(tmp_path):
     (tmp_path / "day=__HIVE_DEFAULT_PARTITION__").mkdir()
     path = parquet(pa.table({"report": [0, 1]}), tmp_path / "day=__HIVE_DEFAULT_PARTITION__")
-    for read in (lambda: lb.scan(path, GRR(3, 1.0), by="day")(), lambda: lb.read(path, GRR(3, 1.0), by="day")):
+    for read in (lambda: lb.scan(path, GRR(3, 1.0), by="day"), lambda: lb.read(path, GRR(3, 1.0), by="day")):
         with pytest.raises(DataError, match=r"'day'.*row 1:"):
             read()
 
@@ -404,7 +404,7 @@ def test_a_folder_of_missing_entries_is_left_out_with_the_other_bad_rows(tmp_pat
     for day in ("1", "__HIVE_DEFAULT_PARTITION__"):
         (tmp_path / f"day={day}").mkdir()
         parquet(pa.table({"report": [0, 1]}), tmp_path / f"day={day}")
-    for read in (lb.read, lambda *arguments, **settings: lb.scan(*arguments, **settings)()):
+    for read in (lb.read, lambda *arguments, **settings: lb.scan(*arguments, **settings)):
         with pytest.warns(match=r"2 rows.*report"):
             found = read(tmp_path, GRR(3, 1.0), by="day", bad_rows="skip")
         assert {key: cell.n_reports for key, cell in found.items()} == {(1,): 2}  # a whole number, as in the other folders
@@ -418,7 +418,7 @@ def test_a_file_whose_column_is_empty_may_have_another_type(tmp_path):
     assert same(lb.read(tmp_path / "[bc].parquet", GRR(3, 1.0)), Tally(GRR(3, 1.0), [0, 2]))
     found = lb.read(tmp_path / "*.parquet", GRR(3, 1.0), missing="no answer")
     assert found.missing == 3 and same(found.tallies[0], Tally(GRR(3, 1.0), [0, 2]))
-    assert lb.scan(tmp_path / "*.parquet", GRR(3, 1.0), missing="no answer")()["all",].missing == 3
+    assert lb.scan(tmp_path / "*.parquet", GRR(3, 1.0), missing="no answer")["all",].missing == 3
 
 
 # ---- samples of a finite population --------------------------------------------------------------------------------------
@@ -454,7 +454,7 @@ def test_epsilon_beside_its_column_is_refused(tmp_path):
 
 # ---- one way in, one way out ---------------------------------------------------------------------------------------------
 def test_what_a_source_states_itself_is_not_taken_twice(tmp_path):
-    cells = lb.scan(pa.table({"report": [0, 1, 2, 1], "g": ["a", "a", "b", "b"]}), GRR(3, 1.0), by="g")()
+    cells = lb.scan(pa.table({"report": [0, 1, 2, 1], "g": ["a", "a", "b", "b"]}), GRR(3, 1.0), by="g")
     lb.write(cells, tmp_path / "s.parquet")
     assert lb.read(tmp_path / "s.parquet").n_reports == 4 and list(lb.read(tmp_path / "s.parquet", by="g")) == list(cells)
     lb.write(Tally(GRR(3, 1.0), [0, 1]), tmp_path / "c.toml")
@@ -548,5 +548,5 @@ def test_errors_say_what_to_do(tmp_path):
         lb.fit("example:nigeria")
     protocol, rng = lb.protocols.UnaryEncoding.optimized(24, 1.0), np.random.default_rng(1)
     frame = {"report": [bytes(one) for one in protocol.privatize(rng.integers(24, size=30_000), rng)]}
-    checked = lb.check(lb.scan(pa.table(frame), protocol, progressbar=False)())
+    checked = lb.check(lb.scan(pa.table(frame), protocol, progressbar=False))
     assert checked.verdict.startswith("The reports of the only cell fit the design")

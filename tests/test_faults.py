@@ -92,8 +92,8 @@ def test_commands_on_a_full_disk(tmp_path, capsys):
 
     refused("fit", NIGERIA, "--seed", 1, "--output", tmp_path / "r.nc")
     refused("fit", NIGERIA, "--seed", 1, "--plot", tmp_path / "r.png")
-    refused("plan", "--categories", 8, "--epsilon", 1, "--error", 0.01, "--plot", tmp_path / "p.png")
-    refused("simulate", tmp_path / "s.toml", "--categories", 2000, "--users", 3000, "-p", "epsilon=1")
+    refused("plan", "--n-categories", 8, "--epsilon", 1, "--error", 0.01, "--plot", tmp_path / "p.png")
+    refused("simulate", tmp_path / "s.toml", "--n-categories", 2000, "--users", 3000, "-p", "epsilon=1")
 
 
 @each_row("fault", [KeyboardInterrupt, SystemExit, MemoryError, RuntimeError])

@@ -146,7 +146,7 @@ def test_lines_without_an_end_are_refused_before_they_are_in_memory(tmp_path, fi
         if door == "read":
             lb.read(path, PROTOCOL, **settings)
         else:
-            lb.scan(str(path), PROTOCOL, **settings)()
+            lb.scan(str(path), PROTOCOL, **settings)
     assert tracemalloc.get_traced_memory()[1] < 6 * CUT
     tracemalloc.stop()
 
@@ -168,7 +168,7 @@ def test_texts_in_every_encoding(tmp_path, encoding):
     settings = {"report": "report", "categories": ["no", "yes"]}
     assert lb.read(path, PROTOCOL, **settings).counts.tolist() == [50, 50]
     assert len(lb.read(path, PROTOCOL, **settings, by="user")) == 100
-    assert lb.scan(str(path), PROTOCOL, **settings)()["all",].n_reports == 100
+    assert lb.scan(str(path), PROTOCOL, **settings)["all",].n_reports == 100
     sets = pa.table({"report": pa.array([["a"], ["a", "c"]] * 50), "bytes": pa.array([b"\x80", b"\xa0"] * 50)})
     columns = {"report.list.element": encoding, "bytes": encoding}
     parquet.write_table(sets, path, use_dictionary=False, column_encoding=columns)

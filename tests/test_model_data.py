@@ -36,7 +36,7 @@ def test_new_counts_have_no_sign(dtype):
 )
 @each_row("likelihood", ["full", "surrogate"])
 def test_values_that_the_likelihood_does_not_read_are_not_replaced(protocol, likelihood):
-    data = lb.simulate(np.full(12, 1 / 12), protocol, 100, random_seed=1)[0]
+    data = lb.simulate(np.full(12, 1 / 12), protocol, 100, random_seed=1)
     with pytest.raises(lb.errors.ArgumentError, match="reports_counts"):
         pm.set_data({"reports_counts": np.zeros(12)}, model=observed(data, likelihood=likelihood))
 

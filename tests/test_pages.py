@@ -519,7 +519,7 @@ def test_documents_say_what_their_columns_are():
 def test_one_rule_of_endings_keeps_everything(minarets, tmp_path):
     """save, .save and Page.save: .nc is the posterior, another known ending the page; the rest is a sentence."""
     table = pa.table({"answer": ["yes", "no", "yes"], "country": ["NL", "NL", "BE"]})
-    scanned = lb.scan(table, lb.protocols.warner(0.7), "answer", by="country", categories=["no", "yes"])()
+    scanned = lb.scan(table, lb.protocols.warner(0.7), report="answer", by="country", categories=["no", "yes"])
     hull = lb.robust.contamination_hull(lb.load_example("nigeria"))
     for i, thing in enumerate((minarets, minarets.tree, hull, scanned, lb.load_example("minarets"), show(minarets))):
         lb.save(thing, tmp_path / f"{i}.html")

@@ -220,7 +220,7 @@ def test_metadata_of_some_files_state_nothing_about_the_others(tmp_path):
         pyarrow.parquet.write_table(table.drop_columns("protocol"), tmp_path / f"{name}.parquet")
 
     def scanned(source, protocol=None, **settings):
-        return scan(source, protocol, **settings)()[("all",)].tallies[0]
+        return scan(source, protocol, **settings)[("all",)].tallies[0]
 
     for opened, reader in itertools.product((list, pyarrow.dataset.dataset), (read, scanned)):
         both, other, alone = (
@@ -409,7 +409,7 @@ def test_simulated_reports_keep_their_truth(tmp_path, monkeypatch, a, n):
 
 def test_the_command_line_needs_no_protocol(tmp_path, capsys):
     path = tmp_path / "x.parquet"
-    wanted = ("--categories", 3, "--users", 2000, "-p", "epsilon=2", "--seed", 1)
+    wanted = ("--n-categories", 3, "--users", 2000, "-p", "epsilon=2", "--seed", 1)
     status, said, _ = run(capsys, "simulate", "--output", path, *wanted)
     assert status == 0 and "2,000 reports" in said
     status, said, _ = run(capsys, "fit", path, "--explain")

@@ -282,7 +282,7 @@ def test_a_trace_of_one_distribution_becomes_a_result(tmp_path):
     collection = survey([90, 50, 40, 20], derived=(Derived("ab", ("a", "b")),))
     exact = fit(collection, "flat", "exact", random_seed=1)
     draws = exact["posterior"]["distribution"].values
-    tree = result.attach(trace_of(draws, sigma=np.ones((4, 1000))), collection, random_seed=2, prior="flat")
+    tree = result.attach(trace_of(draws, sigma=np.ones((4, 1000))), collection, random_seed=2, prior_label="flat")
     assert (
         tree.attrs["method"] == "attached" and tree.attrs["converged"] and facts_of(tree)["frequency_draws"] == "allocated"
     )
@@ -353,7 +353,7 @@ def trace(request, groups):
 
 
 def test_a_hierarchical_trace_becomes_a_result(groups, trace, tmp_path):
-    tree = result.attach(trace, groups, random_seed=1, prior="hierarchical")
+    tree = result.attach(trace, groups, random_seed=1, prior_label="hierarchical")
     assert tree["posterior"]["distribution"].dims == ("chain", "draw", "cell", "category")
     assert tree["posterior"]["region"].values.tolist() == ["north"] * 3 + ["south"] * 2
     assert tree["posterior"]["year"].values.tolist() == [2020, 2021, 2022, 2023, 2024]

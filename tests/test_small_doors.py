@@ -21,7 +21,7 @@ WARNER = designs.warner(0.7)
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
 def test_texts_are_scanned_in_every_layout(kind):
     table = pa.table({"report": pa.array(["no", "yes", "yes"] * 2, kind), "g": pa.array(list("ababab"), kind)})
-    found = lb.scan(table, WARNER, by="g", categories=["no", "yes"], progressbar=False)()
+    found = lb.scan(table, WARNER, by="g", categories=["no", "yes"], progressbar=False)
     assert {key: cell.n_reports for key, cell in found.items()} == {("a",): 3, ("b",): 3}
     assert lb.read(table, WARNER, by="g", categories=["no", "yes"]).n_reports == 6
 
@@ -30,7 +30,7 @@ def test_bytes_are_scanned_in_every_layout():
     protocol = UnaryEncoding.symmetric(3, 1.0)
     for kind in (pa.binary(), pa.binary_view()):
         table = pa.table({"report": pa.array([b"\x80", b"\x40", b"\x40"], kind)})
-        tally = lb.scan(table, protocol, progressbar=False)()["all",].tallies[0]
+        tally = lb.scan(table, protocol, progressbar=False)["all",].tallies[0]
         assert tally.counts.tolist() == [2, 1]
 
 
@@ -84,3 +84,10 @@ def test_moments_of_unary_cells_are_those_of_each():
         np.testing.assert_allclose(both["summary"][name].isel(cell=1), alone["summary"][name])
     np.testing.assert_allclose(both["sensitivity"]["move"].isel(cell=0), alone["sensitivity"]["move"])
     assert lb.show(both).tables and both["posterior"].sizes == {"cell": 2, "category": 4}
+
+
+@pytest.mark.parametrize("reports", [lb.load_example("nigeria"), [0, 1, 1]], ids=["collection", "reports"])
+def test_write_with_the_path_first_says_so(reports, tmp_path):
+    for path in (tmp_path / "x.toml", str(tmp_path / "x.parquet")):
+        with pytest.raises(lb.errors.ArgumentError, match=r"write\(collection, path\)"):
+            lb.write(path, reports)

@@ -29,7 +29,7 @@ from ldpbayes.collections import Cells, Collection, Derived, Tally, as_collectio
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesWarning, RankDeficientWarning
 from ldpbayes.protocols import GRR, bits, designs, make_protocol
 from ldpbayes.protocols.columns import Bytes, Integers, ListColumn
-from ldpbayes.scanning import scan
+from ldpbayes.scanning import Scan, scan
 from ldpbayes.simulation import population
 from ldpbayes.sources import AbstractFile, open_source, read_collection, stream, write_collection
 from ldpbayes.sources.numbers import number
@@ -306,7 +306,7 @@ def test_the_last_of_json_lines_needs_no_end(tmp_path, monkeypatch, block, n, en
 def test_cells_that_look_the_same_are_no_secret(make):
     for one, other in (("x", " x"), ("\u00e9", "e\u0301")):
         frame = make({"report": ["yes", "no"], "g": [one, other]})
-        for door in (read, lambda *args, **settings: scan(*args, **settings)()):
+        for door in (read, lambda *args, **settings: scan(*args, **settings)):
             with pytest.warns(LDPBayesWarning, match=r"column 'g'.*blanks"):
                 assert len(door(frame, designs.warner(0.7), by="g")) == 2
     warner = GRR(2, epsilon=1.0)
@@ -855,14 +855,16 @@ def test_mutated_parquet_files_are_read_or_refused_in_a_sentence(tmp_path):
 def test_a_footer_that_contradicts_itself_ends_in_a_sentence_at_every_door(tmp_path, capsys):
     """PyArrow's accessors of such a footer end the process: texts are said to be booleans, and to have a size in bytes."""
     write_table({"report": list("abc") * 20, "g": list("xyz") * 20, "y": range(60)}, tmp_path / "whole.parquet")
-    write(scan(str(tmp_path / "whole.parquet"), GRR(3, 1.0), "report", categories=ABC, by="g")(), tmp_path / "s.parquet")
+    write(
+        scan(str(tmp_path / "whole.parquet"), GRR(3, 1.0), report="report", categories=ABC, by="g"), tmp_path / "s.parquet"
+    )
     bad, summaries = tmp_path / "bad.parquet", tmp_path / "bad_summaries.parquet"
     for path, whole in ((bad, "whole.parquet"), (summaries, "s.parquet")):
         data = (tmp_path / whole).read_bytes()
         footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
         path.write_bytes(data[:footer] + data[footer:].replace(b"\x15\x0c\x25", b"\x15\x00\x25"))  # BYTE_ARRAY, BOOLEAN
     stated = {"report": "report", "categories": ABC}
-    for door in (read, lambda *args, **settings: scan(*args, **settings)()):
+    for door in (read, lambda *args, **settings: scan(*args, **settings)):
         assert "is not a readable Parquet file" in sentence(door, str(bad), GRR(3, 1.0), **stated)
         opened = pyarrow.dataset.dataset(bad, schema=pyarrow.dataset.dataset(tmp_path / "whole.parquet").schema)
         assert "cannot be read" in sentence(door, opened, GRR(3, 1.0), **stated)
@@ -967,7 +969,7 @@ def test_a_survey_design_has_words_for_its_categories(tmp_path, protocol, words,
     (tmp_path / "x.csv").write_text("\n".join(["report", *reports.split()]) + "\n")
     tally = read(tmp_path / "x.csv", protocol)
     assert as_collection(tally).categories == words
-    assert scan(tmp_path / "x.csv", protocol)()["all",].categories == words
+    assert scan(tmp_path / "x.csv", protocol)["all",].categories == words
     found = sorted(protocol.answers[report] for report in np.repeat(tally.reports, tally.counts))
     assert found == sorted(reports.split())
 
@@ -977,7 +979,7 @@ def test_words_of_a_design_at_the_command_line(tmp_path, capsys):
     _, out, _ = run(capsys, "fit", tmp_path / "x.csv", "--protocol", "warner", "-p", "p=0.7", "--draws", 0)
     assert "in the category yes" in out
     (tmp_path / "y.csv").write_text("report\nplum\n")
-    status, _, problem = run(capsys, "fit", tmp_path / "y.csv", "--protocol", "grr", "-p", "epsilon=1", "--categories", 3)
+    status, _, problem = run(capsys, "fit", tmp_path / "y.csv", "--protocol", "grr", "-p", "epsilon=1", "--n-categories", 3)
     assert status == 2 and "name the categories (--categories) to read labels" in problem
 
 
@@ -1000,7 +1002,7 @@ def test_keys_of_a_csv_file_are_those_of_files_with_types(tmp_path, column, keys
     cells = read(tmp_path / "x.csv", designs.warner(0.7), by="g")
     assert sorted(cells, key=str) == sorted(((key,) for key in keys), key=str)
     assert cells == read(tmp_path / "x.toml")
-    scanned = scan(tmp_path / "x.csv", designs.warner(0.7), by="g")()
+    scanned = scan(tmp_path / "x.csv", designs.warner(0.7), by="g")
     assert list(scanned) == list(cells)
     if isinstance(keys[0], int):
         assert cells + read(frame, designs.warner(0.7), by="g") == cells + cells
@@ -1012,7 +1014,7 @@ def test_a_second_pass_finds_the_cells_of_a_csv_file(tmp_path):
     (texts,) = bits_of.format_reports(reports, list(map(str, range(20))))
     pandas.DataFrame({"report": texts, "g": np.arange(400) % 3}).to_csv(tmp_path / "x.csv", index=False)
     write(reports, tmp_path / "x.parquet", bits_of, g=np.arange(400) % 3)
-    csv, parquet = scan(tmp_path / "x.csv", bits_of, by="g"), scan(tmp_path / "x.parquet", bits_of, by="g")
+    csv, parquet = Scan(tmp_path / "x.csv", bits_of, by="g"), Scan(tmp_path / "x.parquet", bits_of, by="g")
     first, again = csv(), parquet()
     assert list(first) == list(again) == [(0,), (1,), (2,)]
     moved = csv.again({key: again[key].pilot for key in again})
@@ -1041,7 +1043,7 @@ def test_a_count_whose_point_may_stand_before_thousands_is_refused(count, tmp_pa
     with pytest.raises(DataError, match="may be"):
         population(tmp_path / "p.csv")
     for command in (
-        ["plan", "--categories", "3", "--epsilon", "1", "--users", count],
+        ["plan", "--n-categories", "3", "--epsilon", "1", "--users", count],
         ["simulate", "--truth", "zipf", "--users", count, "--protocol", "grr", "-p", "epsilon=1"],
         ["fit", table, *device, "--set", f"population_size={count}"],
         ["fit", table, *device, "--set", f"population_size.north={count}"],
@@ -1073,8 +1075,8 @@ def test_one_number_of_the_command_line_has_no_comma(tmp_path, capsys):
         [*fit, "--set", "population_size=500,000"],
         [*fit, "--set", "population_size=80,"],
         [*fit, "--set", "strata=s", "--set", "population_size.a=500,000", "--set", "population_size.b=500"],
-        [*plan, *deniers, "--set", "deniers.delta=0,5"],
-        [*plan, "--set", "noncompliance.no-sayer=different", "--set", "gamma=0,1"],
+        [*plan, *deniers, "--deniers-share", "0,5"],
+        [*plan, "--set", "noncompliance.no-sayer=different", "--noncompliance-share", "0,1"],
     ):
         status, _, said = run(capsys, *command)
         assert status == 2 and "nothing before thousands" in said, (command, said)

@@ -11,7 +11,7 @@ import sys
 import typer
 
 from ldpbayes import files, starting
-from ldpbayes.cli import options, printing
+from ldpbayes.cli import options, printing, settings
 from ldpbayes.errors import LDPBayesError
 
 #: Commands in the order of the help; the module of one has its name, with underscores.
@@ -118,8 +118,8 @@ def _hinting(command, parse, context, arguments):
         helps = {parameter.name: vars(parameter).get("help") or "" for parameter in command.params}
         if name in [parameter.name for parameter in command.params if parameter.param_type_name == "argument"]:
             error.possibilities = [f"{name.upper()}, by its place"]
-        elif name in re.findall(r"\w+", helps.get("assignments", "")):
-            error.possibilities = [f"--set {name}=…"]
+        elif "assignments" in helps and (key := settings.named(name, command.name)):
+            error.possibilities = [f"--set {key}=…"]
         elif "parameter" in helps and (len(name) == 1 or (name and not error.possibilities)):
             error.possibilities = [f"-p {name}=…"]
         raise
@@ -128,6 +128,8 @@ def _hinting(command, parse, context, arguments):
 def _sparing(parameters_of, context):
     parameters = parameters_of(context)
     for parameter in parameters:
+        if vars(parameter).get("is_flag"):
+            parameter.metavar = ""  # a flag takes no value
         if "process_value" not in vars(parameter):
             parameter.process_value = functools.partial(_converted, parameter, parameter.process_value)
     return parameters
@@ -159,7 +161,7 @@ def main(arguments=None):
             arguments = tuple(sys.argv[1:] if arguments is None else arguments)
             options.given.set(arguments)
             try:
-                _parsed(_named(arguments)).main(args=list(arguments), standalone_mode=True)
+                _parsed(_named(arguments)).main(args=list(arguments), prog_name="ldpbayes")
             finally:
                 sys.stdout.flush()
         except LDPBayesError as error:

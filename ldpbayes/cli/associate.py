@@ -1,10 +1,11 @@
 """The command ``ldpbayes associate``."""
 
-from ldpbayes.cli import options, printing
+from ldpbayes.cli import options, printing, settings
 
 
 def command(
     file,
+    assignments=None,
     names=None,
     prior="loglinear",
     order=None,
@@ -36,7 +37,7 @@ def command(
     """
     from ldpbayes.association.fitting import associate
 
-    collection = options.read(file).single("associate")
+    collection = options.read(file, stated=settings.parsed(assignments, "associate")).single("associate")
     outputs.check()
     tree = associate(
         collection,

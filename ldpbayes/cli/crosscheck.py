@@ -2,7 +2,7 @@
 
 import secrets
 
-from ldpbayes.cli import options
+from ldpbayes.cli import options, settings
 
 
 def command(
@@ -29,7 +29,7 @@ def command(
     from ldpbayes.robust.crosschecking import crosscheck
 
     outputs.check()
-    collection = options.read(file, by, **table.settings, **options.assigned(assignments, *options.SAMPLE))
+    collection = options.read(file, by, settings.parsed(assignments, "crosscheck"), **table.settings)
     seed = secrets.randbits(31) if random_seed is None else random_seed
     check = crosscheck(collection, options.prior(prior), random_seed=seed, draws=draws, progressbar=outputs.shows_progress)
     title = collection.title or collection.id

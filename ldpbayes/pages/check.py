@@ -26,7 +26,7 @@ def of_check(result, *, title: str = "Check of fit", collection=None) -> Page:
         (check.label, check.statistic, check.df, check.p_value, float(adjusted), check.method)
         for check, adjusted in zip(result.checks, result.adjusted, strict=True)
     ]
-    notes = [] if result.compliance is None else [Note(Kind.EVIDENCE, result.compliance.sentence(result.size))]
+    notes = [] if result.compliance is None else [Note(Kind.EVIDENCE, result.compliance.sentence(result.level))]
     notes += [Note(Kind.METHOD, text) for text in (result.notes if result.checks else ())]
     page = _page(result, title, columns, rows, notes, facts_of(result))
     return page if collection is None else replace(page, figures=tuple(_figures(result, collection)))
@@ -75,13 +75,13 @@ def of_check_of_cells(result, *, title: str = "Check of fit") -> Page:
     notes += [Note(Kind.METHOD, text) for text in told if text not in result.verdict]
     facts = {"cells": dict(zip(result.labels, map(facts_of, result.cells), strict=True)), "flagged": result.flagged}
     if result.equality is not None:
-        same = result.equality.p_value > result.size
+        same = result.equality.p_value > result.level
         words = "do not contradict one distribution in all cells" if same else "come from different distributions"
         notes.append(
             Note(Kind.EVIDENCE, f"The reports {words} (p = {result.equality.p_value:.3g}, {result.equality.detail}).")
         )
         facts["equality"] = {name: getattr(result.equality, name) for name in ("statistic", "df", "p_value")}
-    return _page(result, title, columns, rows, notes, facts | {"size": result.size, "verdict": result.verdict})
+    return _page(result, title, columns, rows, notes, facts | {"level": result.level, "verdict": result.verdict})
 
 
 def facts_of(result) -> dict:
@@ -90,4 +90,4 @@ def facts_of(result) -> dict:
     facts: dict = {"checks": tests}
     if result.compliance is not None:
         facts["compliance"] = {name: getattr(result.compliance, name) for name in ("statistic", "p_value", "gamma")}
-    return facts | {name: getattr(result, name) for name in ("size", "p_value", "flagged", "verdict")}
+    return facts | {name: getattr(result, name) for name in ("level", "p_value", "flagged", "verdict")}

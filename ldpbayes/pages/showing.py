@@ -180,12 +180,6 @@ def _checked(settings: dict[str, Any], parameters: dict[str, Any]) -> dict[str, 
     return out
 
 
-def _drawing(value, name):
-    if not callable(value):
-        raise ArgumentError(f"{name} must be a function that returns a figure, got {shown(value)}.")
-    return value
-
-
 #: Settings of builders by name: what each must be.
 _SETTINGS: dict[str, Callable[[Any, str], Any]] = {
     "top": lambda value, name: checks.integer(value, name, minimum=1),
@@ -193,5 +187,4 @@ _SETTINGS: dict[str, Callable[[Any, str], Any]] = {
     **dict.fromkeys(("assumed", "design", "title", "unit"), checks.text),
     "groups": lambda value, name: checks.integer(value, name, minimum=2),
     **dict.fromkeys(("delta", "fakes"), checks.probability),
-    "draw": _drawing,
 }

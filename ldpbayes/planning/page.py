@@ -1,14 +1,14 @@
 """The page of a plan."""
 
-import functools
 import math
 
 from ldpbayes import checks
 from ldpbayes.hashing import MAX_BUCKETS
-from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
+from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, figure_of
 from ldpbayes.pages.prose import number_of
 from ldpbayes.pages.tables import filled, percent
-from ldpbayes.planning.plans import KINDS
+from ldpbayes.planning.figures import drawn_plans
+from ldpbayes.planning.plans import KINDS, Plans
 from ldpbayes.planning.prospects import POWER, SHARE
 from ldpbayes.protocols import make_protocol
 from ldpbayes.protocols.local_hashing import pool_loss, seeds_for
@@ -32,7 +32,6 @@ def of_plan(
     kind: str = "l2",
     assumed: str = "uniform",
     ci_prob: float = 0.95,
-    draw=None,
     groups: int | None = None,
     delta: float | None = None,
     fakes: float | None = None,
@@ -52,11 +51,11 @@ def of_plan(
     notes += [*_prospects(plans, groups, delta, fakes), *_pools(plans), *_subsets(plans)]
     notes += [Note(Kind.WARNING, f"{plan.protocol}: {plan.note}") for plan in plans if not plan.feasible]
     figures: tuple[Figure, ...] = ()
-    if draw is not None:
-        best = plans[0]
+    best = plans[0]
+    if isinstance(plans, Plans) and plans.asked and best.feasible:
         alt = f"Curves of the error of each protocol; {best.protocol} is best, with error {best.error:.3g} at the plan."
         caption = f"{what[0].upper()}{what[1:]} by protocol; the star is the plan."
-        figures = (Figure("plan", caption, alt, functools.partial(draw, title=""), draw),)
+        figures = (figure_of("plan", caption, alt, drawn_plans, plans, what),)
     facts = {"kind": kind, "p": assumed, "solved": plans[0].solved, "plans": [plan.row() for plan in plans]}
     table = _table(plans, title, delta, fakes)
     heading = f"Plan: {_WANTED[plans[0].solved]}"

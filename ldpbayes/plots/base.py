@@ -3,10 +3,11 @@
 import importlib
 import inspect
 import io
+import os
 import re
 import textwrap
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +15,16 @@ from ldpbayes import checks, files
 from ldpbayes.answers.base import keys_of
 from ldpbayes.arguments import REFUSES, by_name
 from ldpbayes.errors import ArgumentError, InfeasibleError, printable, shown
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+    from typing_extensions import TypeVar  # one with a default, as Python 3.13 has
+
+    #: What was given as ax; a new Figure by default.
+    Drawn = TypeVar("Drawn", bound=Axes | Figure | SubFigure, default=Figure)
+else:
+    Drawn = Any  # matplotlib loads with the first figure
 
 #: Colours of Okabe & Ito (2008), yellow left out: it is too pale on white.
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000"
@@ -69,10 +80,7 @@ def _style_of(value, name):
 _RULES = {
     "result": _result,
     "figure": one_of("matplotlib.figure", "Figure", "a figure of matplotlib"),
-    "predicted": one_of("xarray", "Dataset", "what predictions returned"),
     "collection": one_of("ldpbayes.collections", "Collection", "a Collection"),
-    "cells": one_of("ldpbayes.collections", "Cells", "Cells"),
-    "curves": checks.mapping,
     "along": lambda value, name: checks.choice(value, name, ("epsilon", "n")),
     "intercept": checks.flag,
     "random_seed": checks.generator,
@@ -89,7 +97,6 @@ _WORDS = {
     "result": "result : DataTree\n    From fit().",
     "target": 'target : {"distribution", "frequency"}\n    P, or F of these people.',
     "collection": "collection : Collection",
-    "cells": "cells : Cells",
     "figure": "figure : matplotlib.figure.Figure",
     "random_seed": "random_seed : int or Generator",
     "ax": """ax : matplotlib Axes, Figure or SubFigure, optional
@@ -326,7 +333,7 @@ def _plain_ticks(axis, values):
 
 
 @checked()
-def to_svg(figure) -> str:
+def to_svg(figure: "Figure") -> str:
     """Return a figure as SVG text, the same each time; letters are outlines, so that no font has to be there."""
     from matplotlib import rc_context
 
@@ -337,7 +344,7 @@ def to_svg(figure) -> str:
 
 
 @checked()
-def to_pdf(figure) -> bytes:
+def to_pdf(figure: "Figure") -> bytes:
     """Return a figure as the bytes of a PDF file, the same each time."""
     picture = io.BytesIO()
     figure.savefig(picture, format="pdf", metadata={"CreationDate": None})
@@ -345,7 +352,7 @@ def to_pdf(figure) -> bytes:
 
 
 @checked()
-def save_figure(figure: Any, path: Any) -> Any:
+def save_figure(figure: "Figure", path: str | os.PathLike) -> None:
     """Write a figure as PNG, PDF or SVG (by its ending), whole or not at all.
 
     Parameters

@@ -7,7 +7,19 @@ import numpy as np
 from ldpbayes.answers.deciding import who_decides
 from ldpbayes.estimators.confidence import intervals_at
 from ldpbayes.inference.ends import level_of_largest, tails
-from ldpbayes.plots.base import ESTIMATES, LABEL, WIDTH, Canvas, asked, checked, forest, largest, share_label, title_of
+from ldpbayes.plots.base import (
+    ESTIMATES,
+    LABEL,
+    WIDTH,
+    Canvas,
+    Drawn,
+    asked,
+    checked,
+    forest,
+    largest,
+    share_label,
+    title_of,
+)
 from ldpbayes.plots.groups import plot_groups
 
 #: Categories of cells that a forest draws, a panel each.
@@ -15,7 +27,7 @@ PANELS = 12
 
 
 @checked()
-def plot_forest(result: Any, *, target: Any = "distribution", top: Any = 40, ax: Any = None, **style: Any) -> Any:
+def plot_forest(result: Any, *, target: Any = "distribution", top: Any = 40, ax: Drawn | None = None, **style: Any) -> Drawn:
     """Return a matplotlib figure: the interval of each category's share beside MLE, confidence and prior interval.
 
     Derived quantities stand below the categories; cells are drawn by ``plot_groups``. The figure is our own and not

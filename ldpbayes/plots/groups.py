@@ -9,7 +9,20 @@ import numpy as np
 from ldpbayes.answers.base import keys_of
 from ldpbayes.answers.deciding import who_decides
 from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import LABEL, SMALL, WIDTH, Canvas, asked, checked, plain, share_label, shortened, title_of, wrapped
+from ldpbayes.plots.base import (
+    LABEL,
+    SMALL,
+    WIDTH,
+    Canvas,
+    Drawn,
+    asked,
+    checked,
+    plain,
+    share_label,
+    shortened,
+    title_of,
+    wrapped,
+)
 
 #: Panels of categories, and of derived quantities.
 CATEGORIES, QUANTITIES = 6, 4
@@ -22,7 +35,7 @@ _BINARY = ("0", "1"), ("False", "True")
 
 
 @checked()
-def plot_groups(result: Any, *, top: Any = CATEGORIES, most: Any = None, ax: Any = None, **style: Any) -> Any:
+def plot_groups(result: Any, *, top: Any = CATEGORIES, most: Any = None, ax: Drawn | None = None, **style: Any) -> Drawn:
     """Return a matplotlib figure of a result with cells: mean and interval of each group, a panel per category.
 
     Of two categories only one is drawn, such as yes, since the other is its complement. Where the result has a point

@@ -8,7 +8,7 @@ from ldpbayes import checks
 from ldpbayes.answers.base import keys_of
 from ldpbayes.collections.devices import with_outcomes
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.plots.base import LABEL, WIDTH, Canvas, checked, lines, plain, wrapped
+from ldpbayes.plots.base import LABEL, WIDTH, Canvas, Drawn, checked, lines, one_of, plain, wrapped
 from ldpbayes.result.compliers import extended_draws
 
 #: Counts with more entries are drawn as distances from their expectation, without names.
@@ -22,8 +22,15 @@ _KINDS = {"list": "report", "supports": "category supported", "bits": "bit"}
 
 @checked()
 def plot_predictive(
-    collection: Any, result: Any, *, draws: Any = DRAWS, most: Any = None, random_seed: Any = 0, ax: Any = None, **style: Any
-) -> Any:
+    collection: Any,
+    result: Any,
+    *,
+    draws: Any = DRAWS,
+    most: Any = None,
+    random_seed: Any = 0,
+    ax: Drawn | None = None,
+    **style: Any,
+) -> Drawn:
     """Return a matplotlib figure of observed counts of reports, beside what the posterior predicts for as many users.
 
     One panel per channel. Up to NAMED counts stand as shares with their predictive 95 % interval; more of them as
@@ -52,8 +59,15 @@ def plot_predictive(
 
 @checked()
 def plot_expected(
-    collection: Any, p: Any, *, draws: Any = DRAWS, most: Any = None, random_seed: Any = 0, ax: Any = None, **style: Any
-) -> Any:
+    collection: Any,
+    p: Any,
+    *,
+    draws: Any = DRAWS,
+    most: Any = None,
+    random_seed: Any = 0,
+    ax: Drawn | None = None,
+    **style: Any,
+) -> Drawn:
     """Return the same figure at one distribution, such as the maximum-likelihood estimate: what the reports fit best.
 
     Parameters
@@ -151,17 +165,17 @@ def _labels(collection, tally, law, size):
     return [f"bit {i + 1}" for i in range(size)]
 
 
-@checked()
+@checked({"collection": one_of("ldpbayes.collections", "Cells", "Cells")}, {"collection": "collection : Cells"})
 def plot_predictive_cells(
-    cells: Any,
+    collection: Any,
     result: Any,
     *,
     draws: Any = DRAWS_OF_CELLS,
     most: Any = MOST_CELLS,
     random_seed: Any = 0,
-    ax: Any = None,
+    ax: Drawn | None = None,
     **style: Any,
-) -> Any:
+) -> Drawn:
     """Return a matplotlib figure of a result with cells: how far the counts of reports lie from what is predicted.
 
     One line per cell, one dot per count: (observed − predicted)/sd, of which some 95 % should lie within two. The counts
@@ -184,8 +198,8 @@ def plot_predictive_cells(
     rng = checks.generator(random_seed, "random_seed")
     if "cell" not in result["posterior"].dims:
         raise ArgumentError("result must be a result with cells; this one is of a single collection.")
-    rows, cells = [], with_outcomes(cells)
-    for c, (label, cell) in enumerate(zip(cells.labels, cells.collections(), strict=True)):
+    rows, collection = [], with_outcomes(collection)
+    for c, (label, cell) in enumerate(zip(collection.labels, collection.collections(), strict=True)):
         counted = cell.keeps_reports and any(t.protocol.report_law() is not None for t in cell.tallies)
         rows += [(c, label, cell)] if counted else []
     if not rows:

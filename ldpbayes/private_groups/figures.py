@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import LABEL, WIDTH, Canvas, _plain_ticks, _style, checked, forest, one_of, plain, wrapped
+from ldpbayes.plots.base import LABEL, WIDTH, Canvas, Drawn, _plain_ticks, _style, checked, forest, one_of, plain, wrapped
 
 #: What the arguments of these figures must be, and what they are.
 PRIVATE = (
@@ -25,7 +25,9 @@ DECADES = 1.3
 
 
 @checked(*PRIVATE)
-def plot_private_functions(result: Any, *, unit: Any = "", top: Any = PANELS, ax: Any = None, **style: Any) -> Any:
+def plot_private_functions(
+    result: Any, *, unit: Any = "", top: Any = PANELS, ax: Drawn | None = None, **style: Any
+) -> Drawn:
     """Return a matplotlib figure of each private group's distribution function with a pointwise band."""
     _numbers(result)
     shown = _largest(result, top)
@@ -44,7 +46,9 @@ def plot_private_functions(result: Any, *, unit: Any = "", top: Any = PANELS, ax
 
 
 @checked(*PRIVATE)
-def plot_private_quantiles(result: Any, *, unit: Any = "", top: Any = PANELS, ax: Any = None, **style: Any) -> Any:
+def plot_private_quantiles(
+    result: Any, *, unit: Any = "", top: Any = PANELS, ax: Drawn | None = None, **style: Any
+) -> Drawn:
     """Return a matplotlib figure of shares, means and quantiles of each private group with intervals.
 
     Of an open category the shares of its levels take the place of means and quantiles.
@@ -79,8 +83,14 @@ def plot_private_quantiles(result: Any, *, unit: Any = "", top: Any = PANELS, ax
 
 @checked(*PRIVATE)
 def plot_private_differences(
-    result: Any, *, unit: Any = "", versus: Any = None, top: Any = PANELS, ax: Any = None, **style: Any
-) -> Any:
+    result: Any,
+    *,
+    unit: Any = "",
+    versus: Any = None,
+    top: Any = PANELS,
+    ax: Drawn | None = None,
+    **style: Any,
+) -> Drawn:
     """Return a matplotlib figure of how much larger each quantile is in the other groups than in one of them.
 
     Parameters

@@ -1,6 +1,7 @@
 """Several answers to one question side by side: exact, NUTS, MLE, cvxpy and oracle, and whether the channel fits at all."""
 
 import math
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -53,7 +54,15 @@ class CrossCheck(Answer):
 
 
 @recorded
-def crosscheck(collection, prior=DEFAULT, *, random_seed=None, draws=1000, chains=4, progressbar=False):
+def crosscheck(
+    collection: Any,
+    prior: Any = DEFAULT,
+    *,
+    random_seed: int | None = None,
+    draws: int = 1000,
+    chains: int = 4,
+    progressbar: bool = False,
+) -> CrossCheck:
     """Return exact (where feasible), NUTS, MLE, cvxpy's maximum and oracle side by side, and the predictive check.
 
     Parameters
@@ -76,12 +85,12 @@ def crosscheck(collection, prior=DEFAULT, *, random_seed=None, draws=1000, chain
     seeds = np.random.SeedSequence(random_seed)
     if not collection.by:
         own = int(seeds.generate_state(1)[0])
-        answer, fitness = compared(collection, prior, own, settings), check(collection, size=MIN_P_VALUE, random_seed=own)
+        answer, fitness = compared(collection, prior, own, settings), check(collection, level=MIN_P_VALUE, random_seed=own)
         return concluded(answer.assign(fitness_p=fitness.p_value), fitness, random_seed)
     cell_seeds = [int(child.generate_state(1)[0]) for child in seeds.spawn(len(collection))]
     cells = [cell.single("A cross-check") for cell in collection.collections()]
     answers = [compared(cell, prior, own, settings) for cell, own in zip(cells, cell_seeds, strict=True)]
-    fitness = check(collection, size=MIN_P_VALUE)
+    fitness = check(collection, level=MIN_P_VALUE)
     return concluded(joined(answers, collection.labels).assign(fitness_p=("cell", fitness.p_values)), fitness, random_seed)
 
 

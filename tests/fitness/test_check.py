@@ -175,8 +175,8 @@ def test_bad_arguments():
         match=r"Cells, got.*path",
     ):
         check("data.toml")
-    with pytest.raises(ArgumentError, match="size must"):
-        check(collection_of(Tally(designs.warner(0.7), [0, 1], [60, 40])), size=0)
+    with pytest.raises(ArgumentError, match="level must"):
+        check(collection_of(Tally(designs.warner(0.7), [0, 1], [60, 40])), level=0)
 
 
 def test_categories_at_zero_are_counted_at_large_n():

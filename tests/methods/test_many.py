@@ -315,6 +315,6 @@ def test_who_decides_is_told_where_the_transforms_of_a_part_do_not_die_out():
     a, n = int(rng.integers(2, 51)), round(np.exp(rng.uniform(np.log(50), np.log(1e5))))
     protocol = PooledHashing(a, float(np.exp(rng.uniform(np.log(0.2), np.log(6)))), seeds=4096)
     truth = rng.dirichlet(np.full(a, rng.choice([0.1, 1.0, 10.0])))
-    found = fit(simulate(truth, protocol, n, random_seed=91)[0], random_seed=1)
+    found = fit(simulate(truth, protocol, n, random_seed=91), random_seed=1)
     summary = found["summary"].to_dataset().sel(target="distribution")
     assert found.attrs["converged"] and float((np.abs(summary["mean"] - truth) / summary["sd"]).max()) < 4

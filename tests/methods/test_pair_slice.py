@@ -71,7 +71,7 @@ def test_rectangles_in_a_table_of_attributes_keep_the_posterior(name):
 def test_margins_that_many_reports_fix_do_not_hold_the_chains():
     """Setting 57 of benchmarks/small_settings.py: pairs alone had an R-hat of 1.1, and three more methods took 10 s."""
     protocol = FakeData(44, 3.0, [2, 22], "grr", "uniform")
-    collection = simulate(np.random.default_rng(1).dirichlet(np.ones(44)), protocol, 54_000, random_seed=1)[0]
+    collection = simulate(np.random.default_rng(1).dirichlet(np.ones(44)), protocol, 54_000, random_seed=1)
     choice = select_method(collection, "jeffreys")
     assert choice.method.name == "pair_slice" and "far from these reports" in dict(choice.considered)["surrogate"].reason
     tree = fit(collection, "jeffreys", PairSlice(draws=500, tune=500, thin=3), random_seed=1, estimates=False)

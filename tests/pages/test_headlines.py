@@ -129,8 +129,8 @@ KINDS = {
         ("10,000 users", "ε = 1", "subset", "uniform"),
     ),
     "scan": (
-        lambda **given: lb.scan(**given)(),
-        {"source": questions},
+        lb.scan,
+        {"data": questions},
         {"protocol": warner(0.7), "report": "q1", "by": "q2", "categories": NO_YES},
         lambda page: sum(row["reports"] for row in page.tables[0].lines()),
         ".0f",
@@ -161,7 +161,7 @@ KINDS = {
     "hull": (
         lb.robust.contamination_hull,
         {"collection": three},
-        {"question": "a > 0.4", "share": 0.05},
+        {"categories": "a > 0.4", "share": 0.05},
         lambda page: page.facts["estimate"][0],
         ".3f",
         ("300 reports", "grr (epsilon = 1.5)", "unbiased estimate"),
@@ -169,14 +169,14 @@ KINDS = {
     "sensitivity": (
         lb.robust.sensitivity,
         {"collection": ignoring},
-        {"of": "yes"},
+        {"categories": "yes"},
         first("answer"),
         "#.3g",
         ("400 reports", "crosswise (p = 0.25)", "maximum likelihood"),
     ),
     "fakes": (
         lb.robust.fakes,
-        {"reports": three},
+        {"collection": three},
         {"category": "c", "overtake": "a"},
         first("added"),
         ".0f",

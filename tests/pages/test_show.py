@@ -23,7 +23,7 @@ def tree():
 @pytest.fixture(scope="module")
 def pages(tree):
     """Pages of the results that had none, by name."""
-    scanned = lb.scan(pd.DataFrame({"report": [0, 1, 2, 1]}), lb.GRR(3, 1.0), progressbar=False)()
+    scanned = lb.scan(pd.DataFrame({"report": [0, 1, 2, 1]}), lb.GRR(3, 1.0), progressbar=False)
     found = {
         "CellsFitness": lb.check(CELLS),
         "Dataset": answers.simultaneous_intervals(tree),

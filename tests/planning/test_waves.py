@@ -179,7 +179,7 @@ def test_command_line(first, tmp_path, capsys):
     assert status == 0 and "more reports" in " ".join(out.split())
     for wrong, words in (
         (("--users", 9, "--n-groups", 2), "after goes with"),
-        (("--categories", 5, "--users", 9), "6 categories"),
+        (("--n-categories", 5, "--users", 9), "6 categories"),
     ):
         status, out, err = run(capsys, *command, "--users", 9, *wrong)
         assert status == 2 and not out and words in err

@@ -129,7 +129,7 @@ def test_no_door_swaps_yes_and_no(design, categories, tmp_path, capsys):
         lambda: lb.read(frame, single, **named, **user),
         lambda: lb.read(frame, single, by="g", **named, **user),
         lambda: lb.read(tmp_path / "t.csv", single, **named, **user),
-        lambda: lb.scan(frame, single, **named)(),
+        lambda: lb.scan(frame, single, **named),
         lambda: lb.regress(frame, "r ~ x", single, **named, method="mle"),
         lambda: lb.by_private_group(frame, "x", "r", single, categories=categories, draws=20),
     ]
@@ -165,7 +165,7 @@ def test_designs_whose_answers_are_no_categories_do_not_swap_yes_and_no(name, ca
     frame.to_csv(tmp_path / "t.csv", index=False)
     for door in (
         lambda: lb.read(frame, design, report="r", categories=categories),
-        lambda: lb.scan(frame, design, report="r", categories=categories)(),
+        lambda: lb.scan(frame, design, report="r", categories=categories),
         lambda: lb.regress(frame, "r ~ x", design, report="r", categories=categories, method="mle"),
         lambda: lb.Tally(design, [0, 1], [60, 40], categories=categories),
         lambda: lb.Collection(categories, lb.Tally(design, [0, 1], [60, 40])),

@@ -62,8 +62,8 @@ def test_functions_have_their_names_in_r(frame):
 
 # ---- maximum likelihood --------------------------------------------------------------------------------------------------
 def test_maximum_likelihood_takes_no_prior_and_keeps_the_level_of_intervals(frame):
-    with pytest.raises(ArgumentError, match=r"prior must.*left"):
-        asked(frame, "smokes ~ age", method="mle", prior=1.0)
+    with pytest.raises(ArgumentError, match=r"scale must.*left"):
+        asked(frame, "smokes ~ age", method="mle", scale=1.0)
     narrow, wide = (asked(frame, "smokes ~ age", method="mle", ci_prob=level).summary() for level in (0.5, 0.95))
     assert narrow.attrs["ci_prob"] == 0.5
     assert ((wide["upper"] - wide["lower"]) > 2.5 * (narrow["upper"] - narrow["lower"])).all()

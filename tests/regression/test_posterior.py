@@ -44,9 +44,9 @@ def asked(frame, formula="connected ~ female + age_group", **more):
 def test_one_cell_of_two_categories_is_the_exact_posterior(scale):
     """An intercept alone against quadrature over the log odds: mean, sd, interval of P and the log-evidence."""
     frame = pd.DataFrame({"report": [0, 1], "n": [40, 20]})
-    prior = None if scale is None else {"Intercept": scale}
+    stated = None if scale is None else {"Intercept": scale}
     design = warner(0.7)
-    found = lb.regress(frame, "answer ~ 1", design, report="report", count="n", prior=prior, random_seed=3, draws=5000)
+    found = lb.regress(frame, "answer ~ 1", design, report="report", count="n", scale=stated, random_seed=3, draws=5000)
     sd = np.pi if scale is None else scale
 
     def density(t, power=0):
@@ -228,7 +228,7 @@ def test_one_sentence_for_what_cannot_be(counts):
         (ArgumentError, "cannot be read", {"formula": "answer ~ female + ("}),
         (DataError, "no column 'height'", {"formula": "answer ~ height"}),
         (ArgumentError, "reference must be one of", {"reference": "maybe"}),
-        (ArgumentError, "prior must name terms", {"prior": {"height": 1.0}}),
+        (ArgumentError, "scale must name terms", {"scale": {"height": 1.0}}),
         (ArgumentError, "report must name", {"report": None, "formula": "connected ~ female"}),
         (DataError, "no column 'n'", {"count": "n"}),
         (DataError, "weights must not be negative", {"weights": "female"}),
@@ -247,15 +247,15 @@ def test_missing_covariates_are_refused_or_dropped(counts):
     frame.loc[:2, "female"] = np.nan
     with pytest.raises(DataError, match=r"female.*missing.*39"):
         asked(frame)
-    assert asked(frame, missing="drop", method="mle").n_reports == 2423 - counts["count"][:3].sum()
+    assert asked(frame, incomplete="drop", method="mle").n_reports == 2423 - counts["count"][:3].sum()
 
 
 def test_missing_reports_are_refused_or_dropped_and_the_page_says_so(counts):
     frame = counts.copy()
     frame["report"] = frame["report"].where(frame.index > 2)
-    with pytest.raises(DataError, match=r"report.*39.*missing='drop'"):
+    with pytest.raises(DataError, match=r"report.*39.*incomplete='drop'"):
         asked(frame)
-    found = asked(frame, missing="drop", method="mle")
+    found = asked(frame, incomplete="drop", method="mle")
     assert found.n_reports == 2423 - counts["count"][:3].sum()
     assert "3 of 39 rows are left out: a covariate, the report, or what is stated of it, is missing." in str(lb.show(found))
 

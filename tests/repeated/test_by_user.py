@@ -182,7 +182,7 @@ def test_checks_take_a_column_of_users(tmp_path, capsys):
     status, _, err = run(capsys, "crosscheck", path, "--protocol", "grr", "-p", "epsilon=1", *nobody)
     assert status == 2 and "has no column 'who'" in err
     status, _, err = run(capsys, "check", path, "--protocol", "grr", "-p", "epsilon=1", *stated, "--set", "gamma=1")
-    assert status == 2 and "must be one of weights, strata, cluster, by_user, missing" in err
+    assert status == 2 and "--set must be one of weights, strata, cluster" in err and "got 'gamma'" in err
 
 
 # ---- coverage ----------------------------------------------------------------------------------------------------------

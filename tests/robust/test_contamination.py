@@ -184,7 +184,7 @@ def test_bad_questions_are_one_sentence():
         with pytest.raises(ArgumentError, match="share must"):
             contamination_hull(tally, share=share)
     for question in ("z", "a > z", "a > a", "z > 0.1", ["a", "z"], ["a", "a"], [], list("abc"), "a > 1.5", "a > 0,5", 3):
-        with pytest.raises(ArgumentError, match=r"question must|threshold"):
+        with pytest.raises(ArgumentError, match=r"categories must|threshold"):
             contamination_hull(tally, question)
     with pytest.raises(ArgumentError, match="laws out"):
         contamination_hull(Collection("abc", tally).with_noncompliers({"o": "uniform"}), "a")

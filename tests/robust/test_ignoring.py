@@ -110,5 +110,5 @@ def test_what_cannot_be_asked_is_refused():
     wrapped = plain.with_noncompliers({"no-sayer": "no"})
     with pytest.raises(InfeasibleError, match=r"identifies.*share"):
         compliance_test(wrapped)
-    with pytest.raises(ArgumentError, match="of must"):
+    with pytest.raises(ArgumentError, match="categories must"):
         sensitivity(wrapped, ["no-sayer"])

@@ -63,7 +63,7 @@ def test_without_java(file, monkeypatch, tmp_path, no_session, capsys):
         with pytest.raises(lb.errors.ArgumentError, match=r"^Spark.*Java 17.*openjdk-17-jre-headless"):
             lb.scan(file, GRR(5, 1.0), spark="local[2]")
     out = tmp_path / "s.parquet"
-    arguments = "--protocol grr -p epsilon=1 --categories 5 --spark local[2] --output"
+    arguments = "--protocol grr -p epsilon=1 --n-categories 5 --spark local[2] --output"
     status, printed, err = run(capsys, "scan", file, *arguments.split(), out)
     assert status == 2 and not printed and err.startswith("ldpbayes: Spark needs Java 17") and not out.exists()
 

@@ -29,7 +29,7 @@ def test_no_page_steers_a_terminal_or_turns_a_text(tmp_path):
         assert not any(c in text for c in "\x1b\x07\u202e\u2066\u2069"), suffix
 
 
-@pytest.mark.parametrize("read", [read, lambda frame, *args, **settings: scan(pa.table(frame), *args, **settings)()])
+@pytest.mark.parametrize("read", [read, lambda frame, *args, **settings: scan(pa.table(frame), *args, **settings)])
 def test_booleans_are_reports_of_two(read):
     two = pd.DataFrame({"report": [True, False, True]})
     for protocol in (GRR(3, 1.0), designs.forced_response(0.7, [1, 2, 1]), HadamardResponse(3, 1.0)):
@@ -43,7 +43,7 @@ def test_booleans_are_reports_of_two(read):
         read(hashed, LocalHashing(30, 3.0), report=["seed", "value"])
 
 
-@pytest.mark.parametrize("read", [read, lambda frame, *args, **settings: scan(pa.table(frame), *args, **settings)()])
+@pytest.mark.parametrize("read", [read, lambda frame, *args, **settings: scan(pa.table(frame), *args, **settings)])
 def test_whole_numbers_are_reports_beside_named_categories(read):
     def counts(values, categories):
         found = read(pd.DataFrame({"report": values}), GRR(3, 1.0), report="report", categories=categories)

@@ -390,16 +390,16 @@ def test_files_and_the_command_line(tmp_path, capsys):
         read(tmp_path / "s.toml")
     write(survey(), tmp_path / "plain.toml")
     stated = [f"--set=deniers.{one}" for one in ("of=yes", "say=no", "channel=direct")]
-    status, out, _ = run(capsys, "fit", tmp_path / "plain.toml", *stated, "--set=deniers_prior=1,3", "--draws=100")
+    status, out, _ = run(capsys, "fit", tmp_path / "plain.toml", *stated, "--deniers-prior=1,3", "--draws=100")
     assert status == 0 and "Beta(1, 3) for the share" in out
-    for wrong in (stated[:2], ["--set=deniers_prior=1,3"], [*stated, "--set=noncompliance_prior=1,3"]):
+    for wrong in (stated[:2], ["--deniers-prior=1,3"], [*stated, "--noncompliance-prior=1,3"]):
         assert run(capsys, "fit", tmp_path / "plain.toml", *wrong)[0] == 2
 
 
 def test_regress_on_the_command_line(tmp_path, capsys):
     cells = Cells({"north": survey(), "south": survey(DEVICE, np.array([300, 100]))}, by="region")
     write(cells, tmp_path / "s.toml")
-    stated = [f"--set=deniers.{one}" for one in ("of=yes", "say=no", "channel=direct", "formula=region")]
+    stated = [*(f"--set=deniers.{one}" for one in ("of=yes", "say=no", "channel=direct")), "--deniers-formula=region"]
     run_it = ("regress", tmp_path / "s.toml", "yes ~ region", "--seed=1", "--json")
     status, out, _ = run(capsys, *run_it, *stated)
     own = {"of": "yes", "say": "no", "channel": "direct", "formula": "region"}
@@ -407,7 +407,7 @@ def test_regress_on_the_command_line(tmp_path, capsys):
     found = json.loads(out)["denial"]
     assert status == 0 and found["denied"] == ["yes"]
     assert found["mean"] == pytest.approx(same["summary"]["denial_mean"].values, rel=1e-9)
-    for wrong, said in ((stated[:2], "deniers must state"), ([*stated, "--set=deniers.when=ever"], "deniers must state")):
+    for wrong, said in ((stated[:2], "deniers must state"), ([*stated, "--set=deniers.when=ever"], "--set must be one of")):
         status, _, error = run(capsys, *run_it, *wrong)
         assert status == 2 and said in error
 

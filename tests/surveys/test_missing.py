@@ -14,7 +14,7 @@ from ldpbayes.answers import category_sum, missing_answers
 from ldpbayes.collections import Cells, Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols import GRR, UnaryEncoding, warner
-from ldpbayes.scanning import Partial, scan
+from ldpbayes.scanning import Partial, Scan, scan
 
 ABC = ("a", "b", "c")
 ROWS = [("a", "x"), ("b", "y"), ("no answer", "x"), ("c", "x"), (None, "y"), ("", "y"), ("a", "y"), (" no answer ", "z")]
@@ -47,7 +47,7 @@ def as_duckdb(folder):
 
 
 def summed(*args, **settings):
-    return scan(*args, **settings)()
+    return scan(*args, **settings)
 
 
 def counts_of(cells):
@@ -126,8 +126,8 @@ def test_numbers_nan_and_bytes_have_missing_answers_too():
     with pytest.warns(match=r"2 rows.*report"):
         assert read(beside, UnaryEncoding.optimized(3, 1.0), bad_rows="skip").n_reports == 2
     table = pyarrow.table({"report": [None, *bits[:30], None, *bits[30:]], "g": ["x"] * 31 + ["y"] * 31})
-    first = scan(pyarrow.table({"report": bits, "g": ["x"] * 30 + ["y"] * 30}), protocol, by="g", sample=10)()
-    prepared = scan(table, protocol, by="g", missing="", sample=10)
+    first = scan(pyarrow.table({"report": bits, "g": ["x"] * 30 + ["y"] * 30}), protocol, by="g", sample=10)
+    prepared = Scan(table, protocol, by="g", missing="", sample=10)
     assert counts_of(prepared()) == {("x",): 1, ("y",): 1}
     np.testing.assert_allclose(prepared()["x",].gradient, first["x",].gradient, rtol=1e-9)
     partials = [Partial.from_bytes(prepared.fold.partial(part).to_bytes()) for part in table.to_batches(20)]

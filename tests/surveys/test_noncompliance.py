@@ -268,7 +268,7 @@ def test_command_line(tmp_path, capsys):
     tallies = [Tally(q, *q.simulate([700, 300], rng), f"c{i}") for i, q in enumerate([GRR(2, 0.5), GRR(2, 2.0)])]
     write(Collection(["no", "yes"], tallies), tmp_path / "x.toml")
     command = ("fit", tmp_path / "x.toml", "--draws", "100", "--seed", "1")
-    status, out, err = run(capsys, *command, "--set", "noncompliance.no-sayer=no", "--set", "noncompliance_prior=2,18")
+    status, out, err = run(capsys, *command, "--set", "noncompliance.no-sayer=no", "--noncompliance-prior", "2,18")
     assert status == 0 and "noncompliance" in out and "Beta(2, 18)" in out
     assert "P and F are those of the respondents who follow the device" in " ".join(out.split())
     _, out, _ = run(capsys, *command, "--set", "noncompliance.no-sayer=no", "--explain")
@@ -321,9 +321,9 @@ def test_a_law_for_each_channel_is_checked_and_named(tmp_path, capsys):
     write(survey, tmp_path / "x.toml")
     for text in ("1", "a,b", "1,2,3", "0,1", "1,inf"):
         status, _, err = run(
-            capsys, "fit", tmp_path / "x.toml", "--set", "noncompliance.r=uniform", "--set", f"noncompliance_prior={text}"
+            capsys, "fit", tmp_path / "x.toml", "--set", "noncompliance.r=uniform", "--noncompliance-prior", text
         )
-        assert status == 2 and "noncompliance_prior must be two numbers above 0" in err
+        assert status == 2 and "--noncompliance-prior must be two numbers above 0" in err
 
 
 def test_what_lies_on_the_boundary_has_no_standard_error():
