@@ -6,7 +6,7 @@ import numpy as np
 
 from ldpbayes.errors import ArgumentError
 from ldpbayes.plots.base import ESTIMATES, LABEL, SMALL, WIDTH, Canvas, checked, largest, lines, one_of, plain, wrapped
-from ldpbayes.robust.page import CATEGORIES
+from ldpbayes.robust.constants import CATEGORIES
 
 #: What the arguments of these figures must be.
 HULL = {"result": one_of("ldpbayes.robust.contamination", "ContaminationHull", "what contamination_hull returned")}
