@@ -226,7 +226,7 @@ def regress(
     -------
     Result, or Maximum for ``mle``
         Posterior variables ``coefficients`` (term, category), log odds against the reference category, and ``distribution``,
-        the distribution of a person drawn from the rows. ``predictions``, ``comparisons``, ``slopes``, ``odds_ratios`` and
+        the distribution of a person drawn from the rows. ``predictions``, ``comparisons``, ``slopes``, ``odds_ratio`` and
         ``poststratify`` take it. With an outcome they are of the private answer, and ``outcome_coefficients``
         (outcome_term) are beside them; ``predictions`` and ``comparisons`` are then of the outcome, too.
 
