@@ -109,7 +109,7 @@ def test_every_key_is_one_of_a_collection_file():
     ],
 )
 def test_what_a_command_does_not_use_is_refused_with_what_it_does(command, text, names):
-    with pytest.raises(ArgumentError, match="--set must be one of") as refused:
+    with pytest.raises(ArgumentError, match="--set must") as refused:
         settings.parsed([text], command)
     assert all(name in str(refused.value) for name in names) and repr(text.partition("=")[0]) in str(refused.value)
 

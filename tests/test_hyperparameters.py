@@ -71,7 +71,7 @@ def test_cells_that_share_a_hyperparameter_have_it_once():
 
 @pytest.mark.parametrize("draws", [0, 100])
 def test_a_derived_quantity_must_not_hide_a_hyperparameter(draws):
-    with pytest.raises(ArgumentError, match="derived quantity 'alpha' has the name of a hyperparameter of the prior"):
+    with pytest.raises(ArgumentError, match=r"'alpha'.*hyperparameter"):
         fit(collected("alpha"), "learnt", draws=draws)
     assert fit(collected("alpha"), "jeffreys", draws=draws).attrs["prior"].startswith("Jeffreys")
 
@@ -80,12 +80,12 @@ def test_without_draws_methods_are_what_was_asked_for():
     unary = UnaryEncoding.optimized(4, 1.0)
     tally = Tally(unary, *unary.simulate(np.array([180, 60, 30, 30]), np.random.default_rng(1)))
     collection = Collection(LABELS[:4], tally)
-    with pytest.raises(InfeasibleError, match="each single out one category"):
+    with pytest.raises(InfeasibleError, match="single out"):
         fit(collection, "jeffreys", "exact", draws=0)
-    with pytest.raises(ArgumentError, match="exclude must be empty with draws=0"):
+    with pytest.raises(ArgumentError, match=r"exclude must.*0"):
         fit(collected(), draws=0, exclude=("exact",))
     assert fit(collected(), "learnt", "exact", draws=0).attrs["method"] == "exact"
-    with pytest.raises(InfeasibleError, match="300 reports are too few"):
+    with pytest.raises(InfeasibleError, match="300 reports"):
         fit(collection, "jeffreys", "surrogate", draws=0)
     more = Collection(LABELS[:4], Tally(unary, *unary.simulate(np.array([36, 12, 6, 6]) * 1000, np.random.default_rng(1))))
     assert fit(more, "jeffreys", "surrogate", draws=0).attrs["method"] == "surrogate"
@@ -100,5 +100,5 @@ def test_expansions_that_are_off_are_refused_without_draws():
     """At a high level a few reports are far from quadratic: an sd came out 2.5 times too small, without a word."""
     unary = UnaryEncoding.optimized(10, 8.0)
     tally = Tally(unary, *unary.simulate(np.array([15, 8, 1, 1, 1, 1, 1, 1, 1, 1]), np.random.default_rng(0)))
-    with pytest.raises(InfeasibleError, match=r"not accurate enough: .* Leave out draws=0"):
+    with pytest.raises(InfeasibleError, match=r"accurate enough.*draws=0"):
         fit(Collection(tuple("abcdefghij"), tally), "learnt", "surrogate", draws=0)

@@ -76,11 +76,11 @@ def test_a_renderer_is_one_class(tmp_path):
 
 
 def test_unknown_formats_are_refused_in_a_sentence():
-    with pytest.raises(ArgumentError, match="renderer must be one of"):
+    with pytest.raises(ArgumentError, match="renderer must"):
         make_renderer("word")
-    with pytest.raises(ArgumentError, match="does not take these settings"):
+    with pytest.raises(ArgumentError, match="these settings"):
         make_renderer("terminal", size=3)
-    with pytest.raises(ArgumentError, match=r"page must end in one of .*\.html"):
+    with pytest.raises(ArgumentError, match=r"page must.*\.html"):
         renderer_of("page.docx")
 
 
@@ -332,7 +332,7 @@ def test_results_are_trees_with_a_table_a_page_and_a_file(minarets, tmp_path):
     assert type(again) is type(minarets) and again.identical(minarets)
     minarets.save(tmp_path / "page.md")
     assert "lie detector" in (tmp_path / "page.md").read_text()
-    with pytest.raises(ArgumentError, match="path must end in"):
+    with pytest.raises(ArgumentError, match="path must"):
         minarets.save(tmp_path / "result.doc")
     part = minarets.isel(category=0)  # no page, but arrays to look at
     assert "Group: /" in repr(part) and "xr-header" in part._repr_html_() and "All arrays" not in part._repr_html_()
@@ -373,7 +373,7 @@ def test_examples_are_those_of_data(request):
             data = request.config.rootpath / "data"
             data = data / "cells" if path.stem.endswith("_cells") else data
             assert path.read_bytes() == (data / path.name).read_bytes()
-    with pytest.raises(ArgumentError, match="example must be one of"):
+    with pytest.raises(ArgumentError, match="example must"):
         lb.load_example("atlantis")
 
 
@@ -531,7 +531,7 @@ def test_one_rule_of_endings_keeps_everything(minarets, tmp_path):
     lb.save(minarets, tmp_path / "m.nc")
     assert "summary" in lb.load(tmp_path / "m.nc").children
     for thing, name in ((hull, "h.nc"), (scanned, "s.nc"), (show(minarets), "p.nc"), (minarets, "m.netcdf"), (3, "a.html")):
-        with pytest.raises(ArgumentError, match=r"result must be|path must end in .*\.nc|show takes"):
+        with pytest.raises(ArgumentError, match=r"(result|path) must|show"):
             lb.save(thing, tmp_path / name)
         assert not (tmp_path / name).exists()
 

@@ -98,7 +98,7 @@ def test_interrupted_surrogate_that_cannot_be_trusted_stops(monkeypatch):
     with pytest.raises(ConvergenceError):
         fit(collection, "jeffreys", METHODS["surrogate"](), random_seed=1, estimates=False)
     interrupt(monkeypatch, type(collection.rows), "log_likelihood", 2)
-    with pytest.raises(KeyboardInterrupt, match="cannot be trusted"):
+    with pytest.raises(KeyboardInterrupt, match=r"cannot.*trusted"):
         fit(collection, "jeffreys", "surrogate", random_seed=1, estimates=False)
 
 
@@ -142,7 +142,7 @@ def test_cells_one_by_one_have_one_bar_and_a_warning_where_they_take_long(capsys
     out, err = capsys.readouterr()
     assert not out and "Cells" in err and "100%" in err
     monkeypatch.setattr(walk, "Watch", functools.partial(Watch, long=1e-6))
-    with pytest.warns(LDPBayesWarning, match="all 3 cells takes about .* s of one processor core; progressbar=True") as said:
+    with pytest.warns(LDPBayesWarning, match=r"3 cells.*progressbar=True") as said:
         fit(three_cells(), "jeffreys", "quadrature", draws=250, random_seed=1, estimates=False)
     assert said[0].filename == __file__
 
@@ -167,7 +167,7 @@ def test_a_method_that_takes_long_says_so_before_it_starts(monkeypatch):
     order, run = [], METHODS["surrogate"].run
     monkeypatch.setattr(METHODS["surrogate"], "pace", Pace(1000.0, 0.0, 0.0))
     monkeypatch.setattr(METHODS["surrogate"], "run", lambda *arguments: order.append(len(said)) or run(*arguments))
-    with pytest.warns(LDPBayesWarning, match="surrogate takes about 1000 s of one processor core; progressbar=True") as said:
+    with pytest.warns(LDPBayesWarning, match=r"surrogate.*1000 s.*progressbar=True") as said:
         fit(collected(GRR(4, 1.0), 60, 1), "jeffreys", "surrogate", random_seed=1, estimates=False)
     assert order == [1] and said[0].filename == __file__
 
@@ -187,7 +187,7 @@ def test_the_last_method_says_how_long_it_takes_and_again_where_its_chains_go_on
     monkeypatch.setattr(nuts, "by_nutpie", sampler)
     monkeypatch.setattr(nuts, "_compile", lambda model: None)
     monkeypatch.setattr(nuts, "time", SimpleNamespace(process_time=lambda: seconds[0]))
-    with pytest.warns(LDPBayesWarning, match="No-U-Turn sampler, the last method left .* takes about") as said:
+    with pytest.warns(LDPBayesWarning, match=r"No-U-Turn.*last.*takes") as said:
         fit(collected(GRR(2, 1.0), 60, 1), "jeffreys", "nuts", random_seed=1, estimates=False)
     forecasts = [int(str(w.message).split("about ")[1].split(" s")[0]) for w in said]
     assert forecasts == [8000, 4 * (made[-1] + 1000)]

@@ -119,7 +119,7 @@ def test_tables_longer_than_a_chunk(survey, monkeypatch):
 
 def test_rank_deficiency_is_a_warning(survey):
     toml = TOML.replace('["no", "yes"]', '["honest", "lying", "others"]').replace('"warner"', '"stochastic_lie_detector"')
-    with pytest.warns(RankDeficientWarning, match="honest, lying, others cannot be told apart"):
+    with pytest.warns(RankDeficientWarning, match=r"honest,.*lying,.*others.*apart"):
         assert read_collection(survey(toml)).n_reports == 100
 
 
@@ -335,12 +335,12 @@ def test_answers_that_look_like_fractions_stay_labels(tmp_path):
 
 
 def test_writing_under_another_suffix(tmp_path):
-    with pytest.raises(ArgumentError, match=r"path must end in \.toml, got .*x\.csv"):
+    with pytest.raises(ArgumentError, match=r"path must.*\.toml.*x\.csv"):
         write_collection(COLLECTIONS["grr"], tmp_path / "x.csv")
 
 
 def test_writing_where_there_is_no_folder(tmp_path):
-    with pytest.raises(DataError, match=r"nowhere.*cannot be written \(No such file or directory\)"):
+    with pytest.raises(DataError, match=r"nowhere.*cannot.*No such"):
         write_collection(COLLECTIONS["grr"], tmp_path / "nowhere" / "x.toml")
     assert list(tmp_path.iterdir()) == []
 
@@ -412,12 +412,12 @@ def test_malformed_frames(make, columns, settings, problem):
 @each_row("make", FRAMES)
 def test_frames_without_rows(make):
     frame = make({"report": ANSWERS, "n": [1] * 5})
-    with pytest.raises(DataError, match="the source has no rows"):
+    with pytest.raises(DataError, match="no rows"):
         read(frame.head(0) if hasattr(frame, "head") else frame.slice(0, 0), designs.warner(0.7), count="n")
 
 
 def test_frames_that_are_none():
-    with pytest.raises(ArgumentError, match=r"the data must be files .* that narwhals reads, got list"):
+    with pytest.raises(ArgumentError, match=r"data must.*narwhals.*list"):
         read([0, 1], designs.warner(0.7))
-    with pytest.raises(ArgumentError, match=r"report must name 1 column \(report\), got 2"):
+    with pytest.raises(ArgumentError, match=r"report must.*2"):
         read(pandas.DataFrame({"a": [1], "b": [2]}), designs.warner(0.7), report=["a", "b"])

@@ -307,7 +307,7 @@ def test_cells_that_look_the_same_are_no_secret(make):
     for one, other in (("x", " x"), ("\u00e9", "e\u0301")):
         frame = make({"report": ["yes", "no"], "g": [one, other]})
         for door in (read, lambda *args, **settings: scan(*args, **settings)):
-            with pytest.warns(LDPBayesWarning, match="The column 'g' holds .* which differ in blanks around them or in how"):
+            with pytest.warns(LDPBayesWarning, match=r"column 'g'.*blanks"):
                 assert len(door(frame, designs.warner(0.7), by="g")) == 2
     warner = GRR(2, epsilon=1.0)
     frame = make({"report": ["e\u0301", "\u00e9"]})  # is one label, however it is written
@@ -337,7 +337,7 @@ def test_sets_that_lost_their_zeros_are_not_members(tmp_path):
 def test_a_bad_weight_has_a_line_and_may_be_left_out(tmp_path, weight):
     (tmp_path / "x.csv").write_text(f"report,w\nyes,2\nno,{weight}\nyes,1\n")
     assert "line 3, field 'w'" in sentence(read, tmp_path / "x.csv", designs.warner(0.7), weights="w")
-    with pytest.warns(match="1 row that holds no report was left out"):
+    with pytest.warns(match=r"1 row.*report"):
         assert read(tmp_path / "x.csv", designs.warner(0.7), weights="w", bad_rows="skip").n_reports == 2
 
 
@@ -569,7 +569,7 @@ def test_a_set_may_be_several_columns():
     for parts in (bits, reports):
         table = pyarrow.table({f"b{i}": part for i, part in enumerate(parts.T)})
         assert read(table, protocol, report=table.column_names) == whole
-    with pytest.raises(ArgumentError, match=r"report must name 1 column \(report\), or 10 columns of bits, .* got 3"):
+    with pytest.raises(ArgumentError, match=r"report must.*10.*3"):
         read(table, protocol, report=["b0", "b1", "b2"])
 
 
@@ -1034,13 +1034,13 @@ def test_a_count_whose_point_may_stand_before_thousands_is_refused(count, tmp_pa
     table = tmp_path / "t.csv"
     table.write_text(f"r,n,x\nno,{count},0\nyes,7,1\n")
     device = ["--protocol", "warner", "-p", "p=0.7", "--report", "r", "--count", "n"]
-    with pytest.raises(DataError, match=r"count must be a whole number, got .*, which may be [0-9.]+ or \d+; write one"):
+    with pytest.raises(DataError, match=r"count must.*may"):
         read(table, warner, report="r", count="n")
     for command in (["fit", table], ["check", table], ["regress", table, "r ~ x", "--method", "mle"]):
         status, _, said = run(capsys, *command, *device)
         assert status == 2 and "which may be" in said and "line 2" in said
     (tmp_path / "p.csv").write_text(f"value,count\na,{count}\nb,7\n")
-    with pytest.raises(DataError, match="which may be"):
+    with pytest.raises(DataError, match="may be"):
         population(tmp_path / "p.csv")
     for command in (
         ["plan", "--n-categories", "3", "--epsilon", "1", "--users", count],
@@ -1059,7 +1059,7 @@ def test_a_count_whose_point_may_stand_before_thousands_is_refused(count, tmp_pa
     pyarrow.parquet.write_table(pyarrow.table({"r": ["no"], "n": [count]}), tmp_path / "t.parquet")
     (tmp_path / "t.jsonl").write_text(json.dumps({"r": "no", "n": count}))
     for name in ("t.parquet", "t.jsonl"):
-        with pytest.raises(DataError, match="counts must be whole numbers, got a column of"):
+        with pytest.raises(DataError, match=r"counts must.*column"):
             read(tmp_path / name, warner, report="r", count="n")
     (tmp_path / "t.jsonl").write_text('{"r": "no", "n": 2.000}')
     assert read(tmp_path / "t.jsonl", warner, report="r", count="n").n_reports == 2
@@ -1092,7 +1092,7 @@ def test_numbers_of_people_are_no_texts(tmp_path):
             lb.fit(read(frame, warner, report="report", strata="s", population_size=population_size), draws=0)
     fitted = lb.regress(frame, "y ~ x", warner, report="report", draws=50, random_seed=1)
     for people in (["1.000", "300"], ["1000", "300"]):
-        with pytest.raises(DataError, match="numbers of people"):
+        with pytest.raises(DataError, match=r"numbers.*people"):
             lb.poststratify(fitted, pandas.DataFrame({"x": [0, 1], "people": people}), count="people")
-        with pytest.raises(DataError, match="numbers of people"):
+        with pytest.raises(DataError, match=r"numbers.*people"):
             lb.poststratify(fitted, [pandas.DataFrame({"x": [0, 1], "people": people})], count="people")

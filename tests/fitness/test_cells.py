@@ -49,7 +49,7 @@ def test_equal_distributions_are_left_alone_at_the_level():
     assert 4 <= (p_values < 0.05).sum() <= 30 and abs((p_values < 0.5).mean() - 0.5) < 0.12
     other = equality_test(cells_of(protocol, [p, p, p, p[::-1]], 1000, rng))
     assert other.df == 9 and other.p_value < 1e-6
-    with pytest.raises(InfeasibleError, match="nothing to be compared with"):
+    with pytest.raises(InfeasibleError, match=r"nothing.*compared"):
         equality_test(cells_of(protocol, [p], 100, rng))
 
 

@@ -172,10 +172,10 @@ def test_adjusted_p_values_are_those_of_holm():
 def test_bad_arguments():
     with pytest.raises(
         ArgumentError,
-        match="a Tally, a Summary or Cells, got the path",
+        match=r"Cells, got.*path",
     ):
         check("data.toml")
-    with pytest.raises(ArgumentError, match="level must be"):
+    with pytest.raises(ArgumentError, match="level must"):
         check(collection_of(Tally(designs.warner(0.7), [0, 1], [60, 40])), level=0)
 
 

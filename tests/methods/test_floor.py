@@ -90,7 +90,7 @@ def test_nodes_that_move_by_little_keep_their_evidence(open_answers):
 
 def test_weights_about_a_mode_leave_a_share_that_may_be_zero_to_chains(open_answers):
     for data in (open_answers, open_answers.with_deniers("b", "a", "nearly")):
-        with pytest.raises(InfeasibleError, match="a probability at one value"):
+        with pytest.raises(InfeasibleError, match=r"probability.*one value"):
             fit(data, Floor(1.2, 1.5, 3.0), method="weighted")
 
 
@@ -168,11 +168,11 @@ def test_cells_have_a_floor_each():
 
 
 def test_where_it_cannot_serve_it_says_why(spiked):
-    with pytest.raises(InfeasibleError, match="needs three categories"):
+    with pytest.raises(InfeasibleError, match="three categories"):
         fit(collected(GRR(2, 1.0), 50, [0.5, 0.5]), "floor", method="surrogate", draws=50)
-    with pytest.raises(InfeasibleError, match="no Dirichlet priors"):
+    with pytest.raises(InfeasibleError, match="Dirichlet priors"):
         fit(spiked, "floor", method="exact", draws=50)
-    with pytest.raises(InfeasibleError, match="Moments without draws need a Dirichlet prior"):
+    with pytest.raises(InfeasibleError, match=r"Moments.*Dirichlet"):
         fit(spiked, "floor", draws=0)
     for wrong in (0.5, -1.0, math.nan):
         with pytest.raises(ArgumentError, match="evenness"):

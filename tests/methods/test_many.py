@@ -133,10 +133,10 @@ def test_summaries_without_draws():
     far = Summary.of(rows, np.r_[0.65, np.full(7, 0.05)])
     both = Cells({"x": far, "y": summary}, categories=[*"abcdefgh"])
     for prior, settings in (("jeffreys", {"draws": 0}), ("learnt", {"draws": 0}), ("learnt", {"draws": 50})):
-        with pytest.warns(DiagnosticWarning, match=r"1 of 2 cells are left out. x: The summary .* cannot stand for"):
+        with pytest.warns(DiagnosticWarning, match=r"1 of 2.*x:.*summary"):
             tree = fit(both, prior, random_seed=1, **settings)
         assert tree["summary"]["cell"].values.tolist() == ["y"] and "left_out" in tree.attrs
-    with pytest.raises(InfeasibleError, match=r"The summary of cell x .* cannot stand for"):
+    with pytest.raises(InfeasibleError, match=r"summary.*cell x.*stand"):
         fit(both.take(["x"]), "jeffreys", draws=0)
 
 
@@ -178,7 +178,7 @@ def test_what_cannot_be_done_without_draws(cells):
     for prior in ("smooth", "hierarchical"):
         with pytest.raises(InfeasibleError, match="Dirichlet prior"):
             fit(cells, prior, draws=0)
-    with pytest.raises(ArgumentError, match="keys must be those of cells"):
+    with pytest.raises(ArgumentError, match="keys must"):
         cells.take(["nowhere"])
     assert ExactMoments(cells[1].rows, Dirichlet.flat(12)).mean.sum() == pytest.approx(1)
 
@@ -305,7 +305,7 @@ def test_what_would_take_too_long_is_refused_with_the_predicted_time(monkeypatch
     rng = np.random.default_rng(1)
     tally = Tally(protocol, *protocol.simulate(rng.multinomial(300, np.ones(40) / 40), rng))
     monkeypatch.setattr(many, "LARGEST", 1e-9)
-    with pytest.raises(InfeasibleError, match=r"1\.2e\+04 entries .* minutes and .* GB"):
+    with pytest.raises(InfeasibleError, match=r"1\.2e\+04 entries.*minutes.*GB"):
         fit(Collection([str(x) for x in range(40)], [tally]), draws=0)
 
 

@@ -26,7 +26,7 @@ def large():
 
 
 def test_an_expansion_that_may_be_off_is_refused(large):
-    with pytest.raises(InfeasibleError, match=r"not accurate enough: .* make draws"):
+    with pytest.raises(InfeasibleError, match=r"accurate enough.*draws"):
         lb.fit(large, "learnt", "surrogate", draws=0)
 
 

@@ -423,7 +423,7 @@ def test_hmc_leaves_to_nuts_what_it_cannot_follow(monkeypatch):
     monkeypatch.setattr(hamiltonian, "TRAJECTORIES", hamiltonian.Trajectories(most=2))
     tree = fit(cells, "hierarchical", exclude="weighted", **settings)
     assert tree.attrs["method"] == "nuts" and "hmc ran first and was rejected: " in tree.attrs["reason"]
-    with pytest.raises(ConvergenceError, match="cannot be trusted: trajectories of 2 steps"):
+    with pytest.raises(ConvergenceError, match=r"trusted: trajectories.*2"):
         fit(cells, "hierarchical", method="hmc", **settings)
     monkeypatch.setattr(hmc, "CURVATURES", Curvatures(most_dense=2))
     refusal = HMC().plan(Joint(cells, slopes_over(cells)))

@@ -78,9 +78,9 @@ def test_devices_are_said_in_words():
 
 
 def test_the_own_labels_of_a_design_in_another_order_are_refused():
-    with pytest.raises(lb.LDPBayesError, match="order of the rows of crosswise"):
+    with pytest.raises(lb.LDPBayesError, match=r"order.*rows.*crosswise"):
         designs.crosswise(0.25, answers=["same", "different"])
-    with pytest.raises(lb.LDPBayesError, match="order of the rows of warner"):
+    with pytest.raises(lb.LDPBayesError, match=r"order.*rows.*warner"):
         designs.warner(0.7, answers=["yes", "no"])
     assert designs.crosswise(0.25, answers=["different", "same"]) == designs.crosswise(0.25)
     assert np.array_equal(designs.crosswise(0.25, answers=["B", "A"]).matrix, designs.crosswise(0.25).matrix)

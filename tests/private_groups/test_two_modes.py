@@ -52,5 +52,5 @@ def test_draws_that_cannot_be_trusted_are_replaced_with_a_sentence(monkeypatch):
     found = lb.by_private_group(frame, "z", **ask)
     assert found.method == "recipe" and found.trusted
     assert "Smooth curves have draws that cannot be trusted: the weights are made up." in found.reason
-    with pytest.warns(DiagnosticWarning, match="Do not trust these groups yet.*the weights are made up"):
+    with pytest.warns(DiagnosticWarning, match=r"trust.*made up"):
         lb.by_private_group(frame, "z", **ask, method="smooth")

@@ -162,10 +162,10 @@ def test_cells_channels_and_labels_of_a_list():
     "change, error, match",
     [
         ({"method": "mle"}, InfeasibleError, "lists"),
-        ({"deniers": DENIERS}, ArgumentError, "ceiling and floor"),
+        ({"deniers": DENIERS}, ArgumentError, "ceiling.*floor"),
         ({"formula": "angry ~ x - 1"}, ArgumentError, "intercept"),
-        ({"design": None}, ArgumentError, "design must name"),
-        ({"protocol": {"0": ListExperiment(3).control, "1": GRR(8, 1.0)}}, ArgumentError, "one list experiment"),
+        ({"design": None}, ArgumentError, "design must"),
+        ({"protocol": {"0": ListExperiment(3).control, "1": GRR(8, 1.0)}}, ArgumentError, "list experiment"),
         ({"categories": ["a", "b", "c"]}, ArgumentError, "two labels"),
         ({"y": 9}, DataError, "outside 0..3"),
     ],

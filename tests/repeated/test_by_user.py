@@ -63,11 +63,11 @@ def test_reports_of_other_protocols_are_fresh_and_cells_have_their_own_lengths(t
 @each_row(
     "change, settings, message",
     [
-        ({"user": ["u2", "u1", "", "u3", "u2"]}, {}, r"line 4, field 'user': holds missing values"),
+        ({"user": ["u2", "u1", "", "u3", "u2"]}, {}, "line 4,.*'user'"),
         ({"report": ["a", "b", "a", "z", "b"]}, {}, "unknown report 'z'"),
-        ({"day": ["x", "y", "y", "x", "x"]}, {"by": "day"}, "user 'u2' has reports in two cells, 'x' and 'y'"),
-        ({}, {"protocol": MemoizedGRR(3, 2.0, 1.0, 2)}, "user 'u2' has 3 reports, more than the 2 that times allows"),
-        ({}, {"by_user": "who"}, "has no column 'who'"),
+        ({"day": ["x", "y", "y", "x", "x"]}, {"by": "day"}, "'u2'.*'x'.*'y'"),
+        ({}, {"protocol": MemoizedGRR(3, 2.0, 1.0, 2)}, "'u2'.*3 reports.*2"),
+        ({}, {"by_user": "who"}, "column 'who'"),
     ],
 )
 def test_what_contradicts_itself_is_refused_in_one_sentence(tmp_path, change, settings, message):
@@ -80,16 +80,16 @@ def test_what_contradicts_itself_is_refused_in_one_sentence(tmp_path, change, se
 def test_users_of_two_protocols_and_users_without_a_name_are_refused():
     texts = [protocol_text(MEMO, ABC), protocol_text(GRR(3, 1.0), ABC)]
     table = pyarrow.table({"user": ["u", "u"], "report": ["a", "b"], "protocol": texts})
-    with pytest.raises(DataError, match=r"user 'u' has reports of two protocols, .*grr.* and .*memoized_grr"):
+    with pytest.raises(DataError, match=r"user 'u'.*grr.*memoized_grr"):
         lb.read(table, by_user="user")
-    with pytest.raises(DataError, match="holds missing values"):
+    with pytest.raises(DataError, match="missing values"):
         lb.read(pyarrow.table({"user": ["u", None], "report": ["a", "b"]}), MEMO, by_user="user", categories=ABC)
-    with pytest.raises(ArgumentError, match="must be left out with by_user"):
+    with pytest.raises(ArgumentError, match=r"left out.*by_user"):
         lb.read(pyarrow.table(LONG), MEMO, report="report", by_user="user", categories=ABC, weights="day")
-    with pytest.raises(ArgumentError, match="by_user must be the name of a column"):
+    with pytest.raises(ArgumentError, match="by_user must"):
         lb.read(pyarrow.table(LONG), MEMO, report="report", by_user=3, categories=ABC)
     table = pyarrow.table({"user": ["u", "u"], "seed": [1, 2], "value": [0, 1]})
-    with pytest.raises(DataError, match="user 'u' has reports under two seeds"):
+    with pytest.raises(DataError, match=r"'u'.*two seeds"):
         lb.read(table, LOLOHA.from_levels(3, 2.0, 1.0), by_user="user")
 
 

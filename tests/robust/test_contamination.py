@@ -186,10 +186,10 @@ def test_bad_questions_are_one_sentence():
     for question in ("z", "a > z", "a > a", "z > 0.1", ["a", "z"], ["a", "a"], [], list("abc"), "a > 1.5", "a > 0,5", 3):
         with pytest.raises(ArgumentError, match=r"categories must|threshold"):
             contamination_hull(tally, question)
-    with pytest.raises(ArgumentError, match="leave its laws out"):
+    with pytest.raises(ArgumentError, match="laws out"):
         contamination_hull(Collection("abc", tally).with_noncompliers({"o": "uniform"}), "a")
     two = Collection("abc", [Tally(GRR(3, 1.0), [0, 1], name="x"), Tally(GRR(3, 2.0), [0, 1], name="y")])
-    with pytest.raises(ArgumentError, match="channel must name one of"):
+    with pytest.raises(ArgumentError, match="channel must"):
         contamination_hull(two)
     assert contamination_hull(two, channel="y").n == 2
 

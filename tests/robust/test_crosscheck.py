@@ -231,7 +231,7 @@ def test_a_generator_seeds_the_cross_check(root):
 def test_cells_of_which_summaries_are_left_are_refused():
     """They had ended in an AttributeError: the matrix of worlds and actions found it."""
     cells = Cells({"x": Collection(["no", "yes"], Tally(designs.warner(0.8), [0, 1], [30, 20]))}, by="g")
-    with pytest.raises(ArgumentError, match="A cross-check needs the reports of a collection, got a summary"):
+    with pytest.raises(ArgumentError, match=r"cross-check.*summary"):
         crosscheck(cells.summaries(np.array([0.5, 0.5])))
 
 

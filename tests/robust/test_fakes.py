@@ -91,17 +91,17 @@ def test_no_number_is_enough_for_a_share_above_one():
 
 def test_bad_questions_about_fakes():
     tally = collected(PROTOCOLS[0])
-    with pytest.raises(ArgumentError, match="exactly one of lift and overtake"):
+    with pytest.raises(ArgumentError, match=r"one of.*overtake"):
         fakes(tally, "a")
-    with pytest.raises(ArgumentError, match="category must be one of"):
+    with pytest.raises(ArgumentError, match="category must"):
         fakes(tally, "x", lift=0.1)
     with pytest.raises(ArgumentError, match="another category"):
         fakes(tally, "a", overtake="a")
     cohorts = CohortRR(5, 1.0, buckets=2, cohorts=8)
-    with pytest.raises(InfeasibleError, match="no support counts"):
+    with pytest.raises(InfeasibleError, match="support counts"):
         fakes(Tally(cohorts, cohorts.all_reports(), categories=LABELS), "a", lift=0.1)
     two = Collection(LABELS, [Tally(GRR(5, 1.0), [0, 1], name="x"), Tally(GRR(5, 2.0), [0, 1], name="y")])
-    with pytest.raises(ArgumentError, match="channel must name one of"):
+    with pytest.raises(ArgumentError, match="channel must"):
         fakes(two, "a", lift=0.1)
     assert fakes(two, "c", overtake="a", channel="y").added == 2
 

@@ -108,7 +108,7 @@ def test_what_cannot_be_asked_is_refused():
     with pytest.raises(ArgumentError, match="with_noncompliers"):
         compliance_test(plain)
     wrapped = plain.with_noncompliers({"no-sayer": "no"})
-    with pytest.raises(InfeasibleError, match="identifies the share"):
+    with pytest.raises(InfeasibleError, match=r"identifies.*share"):
         compliance_test(wrapped)
-    with pytest.raises(ArgumentError, match="categories must hold categories"):
+    with pytest.raises(ArgumentError, match="categories must"):
         sensitivity(wrapped, ["no-sayer"])

@@ -290,7 +290,7 @@ def test_identified_where_the_stack_gains_a_rank_for_each_denied_category(device
     assert found.identified == identified == (gained == len(collection.denied))
     assert np.isfinite(found.sd) == identified
     if not identified:
-        with pytest.raises(InfeasibleError, match="No number of reports"), pytest.warns(RankDeficientWarning):
+        with pytest.raises(InfeasibleError, match="No number"), pytest.warns(RankDeficientWarning):
             fit(collection)
 
 
@@ -386,7 +386,7 @@ def test_files_and_the_command_line(tmp_path, capsys):
     assert "[deniers]" in text and "noncompliance" not in text
     assert read(tmp_path / "s.toml") == collection
     (tmp_path / "s.toml").write_text(text.replace('say = "no"', 'say = "maybe"'))
-    with pytest.raises(Exception, match="say must be"):
+    with pytest.raises(Exception, match="say must"):
         read(tmp_path / "s.toml")
     write(survey(), tmp_path / "plain.toml")
     stated = [f"--set=deniers.{one}" for one in ("of=yes", "say=no", "channel=direct")]
@@ -515,7 +515,7 @@ def test_a_curve_over_the_share_who_deny():
     curve = sensitivity(denied(), "yes < 0.5", points=9)
     assert float(curve.sel(gamma=1 - 0.25 / 0.55, method="nearest")["answer"]) == pytest.approx(0.55, abs=1e-4)
     assert "turns at δ = 0.463; δ is identified" in curve.sentence and "who deny" in show(curve).figures[0].caption
-    with pytest.raises(ArgumentError, match="all follow the device"):
+    with pytest.raises(ArgumentError, match="all follow"):
         largest(fit(denied(), draws=50, random_seed=1, estimates=False), 1)
 
 
@@ -532,7 +532,7 @@ def test_what_cannot_be_stated_is_refused():
             plain.with_deniers(*wrong)
     with pytest.raises(ArgumentError, match="once"):
         denied().with_deniers("yes", "no", "direct")
-    with pytest.raises(ArgumentError, match="not identify both"):
+    with pytest.raises(ArgumentError, match="identify both"):
         denied().with_noncompliers({"no-sayer": {"device": 0, "direct": "no"}})
     for wrong in ((1, 1), (5,)):
         with pytest.raises(ArgumentError, match="of must"):
@@ -545,9 +545,9 @@ def test_a_flat_share_of_a_trait_that_is_denied_says_why_and_how():
     """The sentence named another derived quantity as the only choice; what it names now is a prior that works."""
     lists = Collection.from_lists(ListExperiment(1), [50, 50], [30, 50, 20], direct=[150, 50], trait="angry")
     both = lists.with_deniers(of="yes/1", say="no/1", channel="direct")
-    with pytest.raises(ArgumentError, match=r"a share of P, beside which some deny.*Tree.of_share\(survey, 'angry'\)"):
+    with pytest.raises(ArgumentError, match=r"deny.*Tree\.of_share\(survey,.*'angry'"):
         fit(both, "share:angry")
     told = prior_for(Tree.of_share(lists, "angry"), both).describe()
     assert "for the shares of blocks" in told and "who deny" in told
-    with pytest.raises(ArgumentError, match="denial is the share of some respondents, not of all"):
+    with pytest.raises(ArgumentError, match=r"denial.*some respondents"):
         fit(both, "share:denial")

@@ -169,7 +169,7 @@ def test_the_default_prior_is_for_the_compliers():
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.RankDeficientWarning")
 def test_what_is_not_identified_is_refused_before_time_is_spent():
     wrapped = collected([GRR(3, 1.0)], {"o": "a"}, 0.1)
-    with pytest.raises(InfeasibleError, match="identifies the share γ"):
+    with pytest.raises(InfeasibleError, match=r"identifies.*γ"):
         fit(wrapped, random_seed=1)
     assert select_method(wrapped, Compliance("jeffreys", (2, 18))).method.name
 
@@ -309,10 +309,10 @@ def direct_and_crosswise(direct=(89, 7), crosswise=(198, 112)):
 
 def test_a_law_for_each_channel_is_checked_and_named(tmp_path, capsys):
     survey = direct_and_crosswise()
-    with pytest.raises(ArgumentError, match=r"Channel 'crosswise'.*such as 'always different', got 'no'"):
+    with pytest.raises(ArgumentError, match=r"'crosswise'.*'always different'.*'no'"):
         survey.with_noncompliers({"denier": "no"})
     laws = {"denier": {"direct": "no", "crosswise": "different"}}
-    with pytest.raises(ArgumentError, match=r"channels of the collection \(direct, crosswise\), got 'open'"):
+    with pytest.raises(ArgumentError, match=r"\(direct, crosswise\).*'open'"):
         survey.with_noncompliers({"denier": laws["denier"] | {"open": "no"}})
     design = about(survey.with_noncompliers(laws))["Design"]
     assert "(always no)" in design and "(always different)" in design
@@ -379,5 +379,5 @@ def test_the_same_from_a_file_and_in_cells(tmp_path, capsys):
 
 @pytest.mark.parametrize("door", [check, MLE(), fit])
 def test_without_them_every_door_names_the_channel(door):
-    with pytest.raises(DataError, match="channel 'control' has reports with probability zero under every distribution"):
+    with pytest.raises(DataError, match=r"'control'.*probability zero"):
         door(controlled())
