@@ -1,4 +1,4 @@
-"""Maximum likelihood of a private answer and an outcome that hangs on it, with standard errors; why there may be none."""
+"""Maximum likelihood of a private answer and an outcome that depends on it, with standard errors; why there may be none."""
 
 from typing import Any
 
