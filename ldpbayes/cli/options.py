@@ -236,7 +236,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         "incomplete": _option(str, "refuse|drop", "Rows without a covariate or a report."),
         "quantiles": _option(str, "LEVELS", "Levels of the quantiles."),
         "target": _option(
-            str, "distribution|frequency", "Whether answers are about the population (distribution) or about these very people."
+            str, "distribution|frequency", "Answers about the population (distribution), or about these very people."
         ),
         "bins": _option(int | None, "NUMBER", "Number of bins; by default 100 to 200, by the number of records."),
         "ci_prob": _option(float, "PROBABILITY", "Probability of the equal-tailed intervals.", "--ci"),
@@ -309,7 +309,7 @@ PANELS: dict[str, dict[str, tuple]] = {
             "--noncompliance-share",
         ),
         "deniers_share": _option(
-            _TEXT, "SHARE", "The share who deny among those asked directly, 0.1 by default; goes with --set deniers.of=LABEL."
+            _TEXT, "SHARE", "Share who deny among those asked directly, 0.1 by default; goes with --set deniers.of=LABEL."
         ),
         "ci_prob of-plan": _option(float, "PROBABILITY", "Probability of the intervals of half-widths and powers.", "--ci"),
         "groups": _option(
