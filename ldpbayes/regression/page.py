@@ -216,7 +216,7 @@ def _curves(tree, summary):
 
 
 def _tables_beside(summary):
-    """Yield the tables of who denies, or of how many items of a list apply, and of what that hangs on."""
+    """Yield the tables of who denies, or of how many items of a list apply, and of what that depends on."""
     for title, name, dims in BESIDE:
         if f"{name}_mean" in summary:  # the coefficients need covariates
             spec = spec_of(summary[f"{name}_sd"].values) if name.endswith("coefficients") else ".4f"
