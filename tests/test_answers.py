@@ -329,7 +329,7 @@ def test_worth_of_the_reports():
     warner = Collection(["no", "yes"], [Tally(designs.warner(0.75), [0, 1], [5100, 4900])])
     tree = fit(warner, random_seed=1)
     assert facts_of(tree)["effective_open_answers"] == pytest.approx(10_000 * 0.25 / (0.25 / 0.5**2), rel=0.01)
-    assert "These 10,000 reports carry as much information about P as 2,4" in facts_of(tree)["worth"]
+    assert "about P as 2,4" in facts_of(tree)["worth"]
 
 
 def test_worth_compares_with_the_exact_floor():
@@ -339,7 +339,7 @@ def test_worth_compares_with_the_exact_floor():
     reports, counts = grr.simulate(rng.multinomial(40_000, np.full(16, 1 / 16)), rng)
     tree = fit(Collection([f"c{x}" for x in range(16)], [Tally(grr, reports, counts)]), random_seed=1)
     assert facts_of(tree)["bound_sd"] == pytest.approx(np.sqrt(51.91 / 40_000), rel=1e-3)
-    assert "can guarantee less than" in facts_of(tree)["worth"]
+    assert "guarantee less" in facts_of(tree)["worth"]
 
 
 def test_no_posterior_is_said_to_beat_the_floor():
@@ -457,11 +457,11 @@ def test_intervals_of_the_largest_are_at_their_level():
     for answer, level in ((found, 0.995), (every, 1 - 0.05 / 20)):
         known = confidence_intervals([collection], level)[0]
         np.testing.assert_allclose(answer["upper"], known.upper[0][: answer.sizes["category"]], atol=1e-9)
-    assert "of the 2 shown on average" in found.attrs["sentence"] and "cover all 20" in every.attrs["sentence"]
+    assert "2 shown" in found.attrs["sentence"] and "cover all 20" in every.attrs["sentence"]
     table = show(tree, top=2).tables[0]
     column = next(i for i, one in enumerate(table.columns) if one.key == "distribution_confidence")
     assert table.rows[0][column][1] == pytest.approx(float(found["upper"][0])) and len(table.rows) == 2
-    assert "the 2 largest shown" in table.columns[column].means
+    assert "2 largest" in table.columns[column].means
     assert table.complete().rows[0][column][1] < table.rows[0][column][1]
     with pytest.raises(ArgumentError, match="k must be"):
         answers.largest(tree, 21)

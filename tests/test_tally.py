@@ -139,7 +139,7 @@ def test_one_group_of_the_lie_detector_cannot_tell_its_three_categories_apart():
     assert collection.unidentified() == [["honest", "lying", "others"]]
     with pytest.warns(RankDeficientWarning, match=r"honest,.*lying,.*others.*apart") as caught:
         collection.warn_if_unidentified()
-    assert "the posterior equals the prior at any sample size" in str(caught[0].message)
+    assert "posterior equals" in str(caught[0].message)
 
 
 def test_a_second_group_identifies_them():

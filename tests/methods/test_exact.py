@@ -289,7 +289,7 @@ def test_draws_that_need_tables_beyond_memory_are_refused():
     protocol = GRR(1024, 1.0)
     collection = survey(Tally(protocol, np.arange(1024), np.full(1024, 9 * 10**8)))
     verdict = Exact().feasibility(collection, "jeffreys")
-    assert not verdict.feasible and "tables of at most 1e+08 numbers" in verdict.reason
+    assert not verdict.feasible and "1e+08 numbers" in verdict.reason
     with pytest.raises(InfeasibleError, match="without draws"):
         fit(collection, "jeffreys", Exact(), random_seed=1, estimates=False)
     moments = Exact().moments(collection, "jeffreys")

@@ -130,7 +130,7 @@ def test_summary_difference_and_text(found):
     assert apart["group"].values.tolist() == ["1"] and float(apart["probability"].squeeze()) == 1.0
     draws = answer.draws("mean")[:, 0]
     assert float(apart["mean"].squeeze()) == pytest.approx((draws[:, 1] - draws[:, 0]).mean())
-    assert "uration by private group" in repr(answer) and set(answer.table()["group"]) == {"0", "1"}
+    assert "private group" in repr(answer) and set(answer.table()["group"]) == {"0", "1"}
     assert answer.discretization_sd < 0.3 and answer.who_decides.startswith("The data decide")
     assert set(answer.attrs) >= {"method", "reason", "random_seed", "discretization_sd", "who_decides"}
     few = table(150)[0]  # read as reports of a protocol that says next to nothing
@@ -233,7 +233,7 @@ def test_habits_of_rounding_that_differ_are_found():
     answer = lb.by_private_group(
         pyarrow.table({"z": z, "report": reports}), "z", protocol=GRR(2, 2.0), draws=50, random_seed=1
     )
-    assert answer.method == "rounding" and "Groups differ between multiples of" in answer.reason
+    assert answer.method == "rounding" and "multiples of" in answer.reason
     share = answer.shares().isel(group=1)
     assert abs(float(share["mean"]) - x.mean()) < 4 * float(share["sd"])
 
@@ -292,7 +292,7 @@ def test_means_that_hang_on_a_handful_of_records_are_left_out():
     assert len(left & long) >= 3 and not left - long  # long tails are left out in 98 %, the others in 1 %
     known = np.isfinite(answer.mean()["sd"].values)
     assert (known == (np.array(answer.hanging) == 0)[:, None]).all()
-    assert np.isfinite(answer.quantile(0.5)["sd"].values).all() and "Medians are what the data decide" in answer.left_out
+    assert np.isfinite(answer.quantile(0.5)["sd"].values).all() and "data decide" in answer.left_out
     assert answer.attrs["left_out"] == answer.left_out
     assert (np.isfinite(answer.difference("mean")["probability"].values) == known[:, :1]).all()
     last = pyarrow.table(columns).slice(7 * n)  # these very records have a mean

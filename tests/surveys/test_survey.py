@@ -290,7 +290,7 @@ def test_a_population_alone_is_a_design_too(tmp_path, capsys):
     path = written(tmp_path)
     path.write_text("\n".join(line for line in TOML.splitlines() if line[:1] not in ("w", "s") and line[:3] != "clu"))
     status, out, _ = run(capsys, "fit", path, "--draws", "50", "--seed", "1", "--set", "population_size=400")
-    assert status == 0 and "Sampled with a finite population." in out
+    assert status == 0 and "finite population" in out
     found = read(path, population_size=400)
     table = pyarrow.csv.read_csv(tmp_path / "t.csv")
     frame = read(table, GRR(2, 2.0), report="answer", categories=["no", "yes"], population_size=400)
@@ -431,7 +431,7 @@ def test_a_prior_over_weighted_cells_never_counts_them_as_whole_reports():
     tree = fit(cells, "hierarchical", random_seed=1, draws=250)
     assert tree.attrs["method"] != "nuts" and "seudo-posterior" in tree.attrs["pseudo"]
     days = fit(cells, "days", method="weighted", random_seed=1, draws=250)  # knows its evidence, which weights do not have
-    assert "evidence have no meaning" in days.attrs["pseudo"] and "log_evidence" not in facts_of(days)
+    assert "no meaning" in days.attrs["pseudo"] and "log_evidence" not in facts_of(days)
     with pytest.raises(InfeasibleError):
         fit(cells, "hierarchical", random_seed=1, exclude=[name for name in JOINT if name != "nuts"])
     with pytest.raises(ArgumentError, match=r"cannot.*pooled"):
@@ -523,9 +523,9 @@ def test_sums_and_differences_of_cells_with_clusters_in_common_say_what_they_lea
         lambda tree: contrast(tree, "yes", "yes", cell="f", other_cell="m"),
     ):
         with pytest.warns(DiagnosticWarning, match=r"clusters.*common"):
-            assert "clusters in common" in str(ask(apart).page())
+            assert "in common" in str(ask(apart).page())
     pooled = fit(read(pyarrow.table(frame), designs.direct(), **asked, by="sex"), "hierarchical", random_seed=1)
-    assert "clusters in common" in str(pooled.page()) and "clusters" not in facts_of(select(apart, "f"))
+    assert "in common" in str(pooled.page()) and "clusters" not in facts_of(select(apart, "f"))
     regions = read(pyarrow.table(frame | {"sex": np.where(village < 30, "f", "m")}), designs.direct(), **asked, by="sex")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
