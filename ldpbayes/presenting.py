@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 
 from ldpbayes.errors import shown
+from ldpbayes.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,8 +59,7 @@ class Recorded:
         seed = self._random_seed()
         given = {name: plain(value) for name, value in arguments.items() if value is not None and name != "progressbar"}
         given |= {} if seed is None or "random_seed" not in arguments else {"random_seed": int(seed)}
-        version = importlib.import_module("ldpbayes").__version__
-        call = {"function": function, "version": version, "arguments": given}
+        call = {"function": function, "version": __version__, "arguments": given}
         self._keep(json.dumps(call, sort_keys=True))
 
     def _keep(self, call: str) -> None:

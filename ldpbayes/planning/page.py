@@ -149,7 +149,7 @@ def _prospects(plans, groups, delta, fakes):
         )
     without = [plan.protocol for plan in feasible if math.isnan(plan.gamma_sd)]
     if 0 < len(without) < len(feasible):
-        yield Note(Kind.WARNING, f"The law of those who ignore the device is stated by no report of {', '.join(without)}.")
+        yield Note(Kind.WARNING, f"Reports of {', '.join(without)} cannot follow the law of those who ignore the device.")
 
 
 def _subsets(plans):

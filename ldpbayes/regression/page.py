@@ -7,6 +7,7 @@ import numpy as np
 
 from ldpbayes import plots
 from ldpbayes.answer import Answer
+from ldpbayes.answers.odds import odds_ratio
 from ldpbayes.errors import listed
 from ldpbayes.pages.fit import notes_of
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, figure_of, stated
@@ -16,7 +17,7 @@ from ldpbayes.pages.tables import TableRows, filled, interval_of, numbers_of, od
 from ldpbayes.priors.links import scale_of
 from ldpbayes.regression.figures import is_predicted, term_in_words
 from ldpbayes.regression.maximum import Maximum
-from ldpbayes.regression.questions import odds_ratios, predictions
+from ldpbayes.regression.questions import predictions
 from ldpbayes.result.facts import facts_of
 
 #: Questions whose answers plot_predictions draws.
@@ -136,7 +137,7 @@ def _coefficient_columns(summary, rows, prefix, scale):
 
 def _odds_columns(result, rows, ci_prob, priority, heading, means):
     """Return odds ratios with their intervals as columns."""
-    odds, level = odds_ratios(result, ci_prob=ci_prob), interval_of(ci_prob)
+    odds, level = odds_ratio(result, ci_prob=ci_prob), interval_of(ci_prob)
     spec = odds_spec(odds)
     ratio = Column("odds_ratio", heading, spec=spec, priority=priority[0], means=means)
     interval = Column("odds_interval", level, "interval", spec, priority[1], full=f"{level} of the odds ratio")
@@ -215,7 +216,7 @@ def _curves(tree, summary):
 
 
 def _tables_beside(summary):
-    """Yield the tables of who denies, or of how many items of a list apply, and of what that hangs on."""
+    """Yield the tables of who denies, or of how many items of a list apply, and of what that depends on."""
     for title, name, dims in BESIDE:
         if f"{name}_mean" in summary:  # the coefficients need covariates
             spec = spec_of(summary[f"{name}_sd"].values) if name.endswith("coefficients") else ".4f"

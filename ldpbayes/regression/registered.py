@@ -5,4 +5,5 @@ PAGES = {
     "ldpbayes.regression.maximum.Maximum": ("a Maximum", "regression.page.of_maximum"),
 }
 TREES = {"predictor": "regression.predictor_page.of_posterior", "regression": "regression.page.of_regression"}
+ODDS = dict.fromkeys(("regression", "ldpbayes.regression.maximum.Maximum"), "regression.questions.odds_ratio")
 ANSWERS = {"predicted": "regression.page.of_predicted"}
