@@ -100,6 +100,8 @@ class Fitness(AbstractResult):
         identify their share. It is no test of fit: the model that is tested has such respondents.
     source : str
         Reports and design in words.
+    random_seed : int, optional
+        Of the simulated tables.
     """
 
     checks: tuple[Check, ...]
@@ -107,6 +109,10 @@ class Fitness(AbstractResult):
     notes: tuple[str, ...] = field(default=())
     compliance: ComplianceTest | None = None
     source: str = ""
+    random_seed: int | None = None
+
+    def _random_seed(self) -> int | None:
+        return self.random_seed
 
     def __post_init__(self):
         object.__setattr__(self, "level", checks.probability(self.level, "level", open_low=True, open_high=True))
