@@ -1,6 +1,7 @@
 """PyMC: the likelihood of a collection inside any PyMC model, and the plain model under a prior of the package."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ldpbayes import checks
 from ldpbayes.collections import as_data, tensor, tensor_rates
@@ -11,12 +12,25 @@ from ldpbayes.methods import expanded
 from ldpbayes.priors import DEFAULT, as_dirichlet, prior_for
 from ldpbayes.road.ruling import rule
 
+if TYPE_CHECKING:
+    import pymc as pm
+    from pytensor.tensor.variable import TensorVariable
+
 LIKELIHOODS = ("full", "surrogate")
 #: Cells are first expanded at their pooled mean with a standard deviation of this share of it.
 FIRST_SPREAD = 0.3
 
 
-def observe(name: str, p: Any, collection: Any, *, dims=None, likelihood="full", prior=DEFAULT, channel=None) -> Any:
+def observe(
+    name: str,
+    p: Any,
+    collection: Any,
+    *,
+    dims: str | Sequence[str] | None = None,
+    likelihood: str = "full",
+    prior: Any = DEFAULT,
+    channel: Any = None,
+) -> "tuple[TensorVariable, ...]":
     """Add the likelihood of reports to the PyMC model on the context stack.
 
     A protocol with at most MAX_OUTPUTS possible reports becomes ``Multinomial(n, Q p)`` over all of them; so does one whose
@@ -114,7 +128,7 @@ def observe(name: str, p: Any, collection: Any, *, dims=None, likelihood="full",
     return tensor.observe(name, p, collection, dims, expansion)
 
 
-def build_model(collection, prior=DEFAULT, *, likelihood="full"):
+def build_model(collection: Any, prior: Any = DEFAULT, *, likelihood: str = "full") -> "pm.Model":
     """Return the PyMC model p ~ prior, reports ~ collection, in coordinates that NUTS samples well.
 
     ``distribution`` (dim category) is p, over the outcomes of a device whose probabilities are not known exactly, which are

@@ -67,7 +67,9 @@ PANELS: dict[str, dict[str, tuple]] = {
             _TABLE.format("report") + ", collection file (.toml), or a shipped one: example:nigeria_cells.",
         ),
         "file of-associate": _argument(str, "FILE", _COLLECTION.format("example:wada")),
-        "file of-private-groups": _argument(str, "FILE", _TABLE.format("record") + ", or a shipped one: example:survey.csv."),
+        "file of-private-groups": _argument(
+            str, "FILE", _TABLE.format("record") + ", or a shipped one: example:survey.csv."
+        ),
         "file of-simulate": _argument(
             _PATH,
             "[OUT]",
@@ -83,7 +85,9 @@ PANELS: dict[str, dict[str, tuple]] = {
             _TEXT, "NAME", "A protocol, such as crosswise, to read what it is; without it all are listed."
         ),
         "by": _option(
-            _MANY, "COLUMNS", _BY.format("one result for each combination of their values, in place of [bold]by[/bold] of the file")
+            _MANY,
+            "COLUMNS",
+            _BY.format("one result for each combination of their values, in place of [bold]by[/bold] of the file"),
         ),
         "by of-scan": _option(_MANY, "COLUMNS", _BY.format("one cell for each combination of their values")),
         "by of-private-groups": _option(_MANY, "COLUMNS", _BY.format("one comparison for each combination of their values")),
@@ -97,9 +101,9 @@ PANELS: dict[str, dict[str, tuple]] = {
             _MANY,
             "KEY=VALUE",
             _SET.format(
-                f"{_SAMPLE}, with population_size=5000 or population_size.STRATUM=2000. by_user: the column of users who sent "
-                f"several reports. missing: a label of those who gave no answer, or nothing, for empty entries. {_IGNORE}. "
-                f"{_DENY} Also ordered, derived.NAME.of, title and other texts."
+                f"{_SAMPLE}, with population_size=5000 or population_size.STRATUM=2000. by_user: the column of users who "
+                f"sent several reports. missing: a label of those who gave no answer, or nothing, for empty entries. "
+                f"{_IGNORE}. {_DENY} Also ordered, derived.NAME.of, title and other texts."
             ),
             "--set",
         ),
@@ -107,15 +111,15 @@ PANELS: dict[str, dict[str, tuple]] = {
             _MANY,
             "KEY=VALUE",
             _SET.format(
-                "missing: a label of those who gave no answer, who are counted, as are empty entries. by_user: the column of "
-                "users who sent several reports."
+                "missing: a label of those who gave no answer, who are counted, as are empty entries. by_user: the column "
+                "of users who sent several reports."
             ),
             "--set",
         ),
         "assignments of-regress": _option(
             _MANY,
             "KEY=VALUE",
-            _SET.format(f"{_SAMPLE}. {_DENY} Of a collection file also its other keys, such as missing."),
+            _SET.format(f"{_SAMPLE}. {_DENY} For a collection file also its other keys, such as missing."),
             "--set",
         ),
         "assignments of-private-groups": _option(
@@ -125,8 +129,8 @@ PANELS: dict[str, dict[str, tuple]] = {
             _MANY,
             "KEY=VALUE",
             "A key of the collection file that is planned; may be repeated. "
-            f"{_IGNORE}, such as noncompliance.no-sayer=no. Some are asked directly, and of those some deny: deniers.of=yes, "
-            "deniers.say=no.",
+            f"{_IGNORE}, such as noncompliance.no-sayer=no. Those who deny among people asked directly: "
+            "deniers.of=yes, deniers.say=no.",
             "--set",
         ),
         "value": _option(str, "COLUMN", "The column of the open value: a number, or an open category."),
@@ -161,7 +165,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         ),
         "epsilon_column": _option(_TEXT, "COLUMN", "The column of the ε of each report; goes with --protocol."),
         "bitorder": _option(
-            str, "big|little", "How bits of sets stand: [bold]big[/bold] has the first category first, little last."
+            str, "big|little", "Order of the bits of sets: [bold]big[/bold] has the first category first, little last."
         ),
     },
     "The posterior": {
@@ -182,10 +186,12 @@ PANELS: dict[str, dict[str, tuple]] = {
             float | None, "SD", "Prior sd of the coefficients: log odds for one sd of the column; 2.5 by default."
         ),
         "noncompliance_prior": _option(
-            _TEXT, "B,C", "Beta prior of the share who ignore the device, such as 1,9; goes with --set noncompliance.NAME=LAW."
+            _TEXT,
+            "B,C",
+            "Beta prior of the share who ignore the device, such as 1,9; needs --set noncompliance.NAME=LAW.",
         ),
         "deniers_prior": _option(
-            _TEXT, "B,C", "Beta prior of the share of each category who deny, such as 1,1; goes with --set deniers.of=LABEL."
+            _TEXT, "B,C", "Beta prior of the share of each category who deny, such as 1,1; needs --set deniers.of=LABEL."
         ),
         "method": _option(
             str,
@@ -213,7 +219,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         "family": _option(
             _TEXT,
             "normal|bernoulli|poisson",
-            "Of the outcome, where a private answer is a predictor.",
+            "Law of the outcome, where a private answer is a predictor.",
         ),
         "private": _option(_TEXT, "FORMULA", "The formula of that private answer; by default it has the same covariates."),
         "deniers_formula": _option(
@@ -222,17 +228,15 @@ PANELS: dict[str, dict[str, tuple]] = {
         "totals": _option(
             _MANY,
             "LABEL=SHARE",
-            "A known share of the population, such as yes=0.3, or yes=0.3,0.02 with its standard deviation; may be repeated.",
+            "A known share of the population: yes=0.3, or yes=0.3,0.02 with its standard deviation; may be repeated.",
             "--total",
         ),
-        "reference": _option(
-            _TEXT, "LABEL", "The category that coefficients are log odds against; the first by default."
-        ),
-        "link": _option(str, "NAME", "Of two categories: logit, probit, cloglog or cauchit."),
+        "reference": _option(_TEXT, "LABEL", "The category that coefficients are log odds against; the first by default."),
+        "link": _option(str, "NAME", "Link for two categories: logit, probit, cloglog or cauchit."),
         "incomplete": _option(str, "refuse|drop", "Rows without a covariate or a report."),
         "quantiles": _option(str, "LEVELS", "Levels of the quantiles."),
         "target": _option(
-            str, "distribution|frequency", "Of whom the answers are: the population (distribution), or these very people."
+            str, "distribution|frequency", "Answers about the population (distribution), or about these very people."
         ),
         "bins": _option(int | None, "NUMBER", "Number of bins; by default 100 to 200, by the number of records."),
         "ci_prob": _option(float, "PROBABILITY", "Probability of the equal-tailed intervals.", "--ci"),
@@ -251,9 +255,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         "random_seed of-check": _option(int | None, "SEED", "Random seed of the simulated tests.", "--seed", min=0),
     },
     "Tests and fake reports": {
-        "level": _option(
-            float, "PROBABILITY", "Level of the tests: probability with which honest reports may be flagged."
-        ),
+        "level": _option(float, "PROBABILITY", "Level of the tests: probability with which honest reports may be flagged."),
         "fakes": _flag("Also print how many fabricated reports would lift a share or change the order.", "--fakes"),
         "share": _option(
             _TEXT,
@@ -268,9 +270,7 @@ PANELS: dict[str, dict[str, tuple]] = {
             "share of fakes that turns it.",
             "--conclusion",
         ),
-        "channel": _option(
-            _TEXT, "NAME", "The channel whose reports --fake-share is about, for a collection with several."
-        ),
+        "channel": _option(_TEXT, "NAME", "The channel whose reports --fake-share is about, for a collection with several."),
         "ci_prob of-check": _option(
             float, "PROBABILITY", "Probability of the confidence intervals beside --fake-share.", "--ci"
         ),
@@ -299,7 +299,7 @@ PANELS: dict[str, dict[str, tuple]] = {
             "columns value and count.",
         ),
         "target of-plan": _option(
-            str, "distribution|frequency", "Whose shares: of the population (P), or of these very users (F)."
+            str, "distribution|frequency", "Shares of the population (P), or of these very users (F)."
         ),
         "estimator": _option(str, "mle|oracle", "mle: what MLE and posterior attain; oracle: the unbiased estimator."),
         "gamma": _option(
@@ -309,9 +309,9 @@ PANELS: dict[str, dict[str, tuple]] = {
             "--noncompliance-share",
         ),
         "deniers_share": _option(
-            _TEXT, "SHARE", "Of those asked directly, the share who deny, 0.1 by default; goes with --set deniers.of=LABEL."
+            _TEXT, "SHARE", "Share who deny among those asked directly, 0.1 by default; goes with --set deniers.of=LABEL."
         ),
-        "ci_prob of-plan": _option(float, "PROBABILITY", "Of the intervals that half-widths and powers are about.", "--ci"),
+        "ci_prob of-plan": _option(float, "PROBABILITY", "Probability of the intervals of half-widths and powers.", "--ci"),
         "groups": _option(
             int | None,
             "NUMBER",
@@ -355,8 +355,8 @@ PANELS: dict[str, dict[str, tuple]] = {
         "sample": _option(
             int | None,
             "NUMBER",
-            "Keep up to so many reports of each cell by chance, to check the summary; 10,000 where epsilon is above 1.5, "
-            "else 0.",
+            "Reports of each cell that a random sample keeps, to check the summary; 10,000 where epsilon is above 1.5, "
+            "otherwise 0.",
             min=0,
         ),
         "keep": _option(
@@ -366,7 +366,9 @@ PANELS: dict[str, dict[str, tuple]] = {
             "category.",
             min=0,
         ),
-        "random_seed of-scan": _option(int | None, "SEED", "Random seed of the reports that --sample keeps.", "--seed", min=0),
+        "random_seed of-scan": _option(
+            int | None, "SEED", "Random seed of the reports that --sample keeps.", "--seed", min=0
+        ),
         "jobs": _option(int, "NUMBER", "Threads that read the files.", "--jobs", "-j"),
         "spark": _option(
             _TEXT,
@@ -387,7 +389,7 @@ PANELS: dict[str, dict[str, tuple]] = {
             _PATH, "FILE", "CSV file for the rows that --bad-rows skip leaves out, with place, reason and text."
         ),
         "checkpoint": _option(
-            _PATH, "FILE", "File for the state of the scan: the same command goes on where a killed one stopped."
+            _PATH, "FILE", "File for the state of the scan: the same command continues where a killed one stopped."
         ),
     },
     "Output": {
@@ -400,7 +402,7 @@ PANELS: dict[str, dict[str, tuple]] = {
             int | None, "ROWS", "Rows of a table to print, 40 by default, and further tables; files have all of them.", min=1
         ),
         "top of-associate": _option(
-            int | None, "PAIRS", "Print the conditional shares of so many pairs; --explain prints those of six.", min=1
+            int | None, "PAIRS", "Number of pairs whose conditional shares are printed; --explain prints six.", min=1
         ),
         **dict.fromkeys(
             [f"top of-{name}" for name in ("scan", "protocols")],
@@ -415,7 +417,9 @@ PANELS: dict[str, dict[str, tuple]] = {
         "as_json": _flag("Print one JSON object instead of tables.", "--json"),
         "output": _option(_PATH, "FILE", "Write the whole result as NetCDF (.nc; ArviZ reads it)."),
         "output of-private-groups": _option(_PATH, "FILE", "Write every answer as a row (.csv or .parquet)."),
-        "output of-scan": _option(_PATH, "FILE", "Write the cells, one row each (.parquet); [bold]fit[/bold] reads the file."),
+        "output of-scan": _option(
+            _PATH, "FILE", "Write the cells, one row each (.parquet); [bold]fit[/bold] reads the file."
+        ),
         "output of-simulate": _option(_PATH, "FILE", "The file to write, instead of the argument OUT."),
         "plot": _option(_PATH, "FILE", "Write the first figure of the page (.png, .pdf, .svg)."),
     },
@@ -728,7 +732,7 @@ def read_table(path, names, report=None, texts=(), count=None):
     batches = list(source.batches(names if report else source.names(), strict=False))
     if not any(map(len, batches)):
         raise DataError("the source has no rows", source=path)
-    with foreign("has columns that do not go together", path):
+    with foreign("has columns that do not fit together", path):
         tables = [_counted(batch, count) if source.of_texts and count else batch.table for batch in batches]
         table = pyarrow.concat_tables(tables, promote_options="permissive")
     for i, field in enumerate(table.schema) if source.of_texts else ():

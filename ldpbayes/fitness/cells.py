@@ -1,7 +1,7 @@
 """Whether the reports of many cells fit their designs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -43,7 +43,7 @@ class CellsFitness(AbstractResult):
     level: float = 0.05
     combined: FloatArray | None = None
     source: str = ""
-    random_seed: int | None = None
+    random_seed: int | None = field(default=None, compare=False)
 
     def _random_seed(self) -> int | None:
         return self.random_seed
@@ -97,7 +97,7 @@ def compliance_of_cells(labels: Sequence[str], p_values: ArrayLike, some: str, l
     where = np.flatnonzero(adjusted <= level)
     if not where.size:
         least = f"least p = {np.nanmin(adjusted):.3g}, adjusted for the number of cells"
-        return f"The reports show of none of {tested} cells that {some} ({least})."
+        return f"The reports do not show in any of {tested} cells that {some} ({least})."
     named = f"{', '.join(labels[int(c)] for c in where[:NAMED])}{', …' if where.size > NAMED else ''}"
     least, largest = adjusted[where].min(), adjusted[where].max()
     p_value = f"p = {largest:.3g}{' or less' if least < largest else ''}, adjusted for the number of cells"

@@ -321,7 +321,7 @@ class Model:
     prior : Regression
     target : RegressionTarget
     records : OutcomeRecords, optional
-        Of an outcome that hangs on the private answer.
+        Of an outcome that depends on the private answer.
     known : KnownTotals, optional
     """
 
@@ -405,7 +405,7 @@ class Model:
         return cls(design, reports, cell, regression, RegressionTarget(regression, reports.entries(cell, len(first))))
 
     def predicting(self, records: OutcomeRecords) -> "Model":
-        """Return the model with an outcome that hangs on the private answer.
+        """Return the model with an outcome that depends on the private answer.
 
         Raises
         ------

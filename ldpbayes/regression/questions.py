@@ -138,7 +138,7 @@ class Fitted:
     def effects(self, columns: Columns, coefficients: NDArray) -> list[NDArray]:
         """Return the effects of the levels of each group, those of the fit and then new ones, each (S, levels, a).
 
-        A new group has draws of its prior given their sd, a new place of a walk those given its neighbours; they hang on
+        A new group has draws of its prior given their sd, a new place of a walk those given its neighbours; they depend on
         its name and on the seed of the fit alone, so that questions can be compared.
         """
         at, effects, k = columns.common.shape[1], [], len(columns.groups)

@@ -1,4 +1,4 @@
-"""What the room brings: pages of regressions, and the figure of a population's subgroups."""
+"""What the room brings: pages of regressions, and the figure of what they predict."""
 
 PAGES = {
     "ldpbayes.regression.predictor_maximum.OutcomeMaximum": ("an OutcomeMaximum", "regression.predictor_page.of_maximum"),
@@ -6,4 +6,4 @@ PAGES = {
 }
 TREES = {"predictor": "regression.predictor_page.of_posterior", "regression": "regression.page.of_regression"}
 ODDS = dict.fromkeys(("regression", "ldpbayes.regression.maximum.Maximum"), "regression.questions.odds_ratio")
-ANSWERS = {"subgroups": "regression.page.of_subgroups"}
+ANSWERS = {"predicted": "regression.page.of_predicted"}

@@ -137,5 +137,5 @@ def test_totals_on_the_command_line(survey, tmp_path, capsys):
     survey.to_csv(tmp_path / "survey.csv", index=False)
     stated = ["--protocol", "warner", "-p", "p=0.8", "--report", "sent", "--categories", "0,1", "--method", "mle"]
     with pytest.raises(SystemExit) as ended:
-        cli.main(["regress", str(tmp_path / "survey.csv"), "trait ~ g", *stated, "--set", "totals.1=0.25,0.01", "--explain"])
+        cli.main(["regress", str(tmp_path / "survey.csv"), "trait ~ g", *stated, "--total", "1=0.25,0.01", "--explain"])
     assert not ended.value.code and "totals" in capsys.readouterr().out

@@ -203,7 +203,7 @@ def test_counted_and_summed_reports_do_not_mix():
 def test_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     pq.write_table(days(PROTOCOLS["oue"]), "r.parquet")
-    options = ["--protocol", "oue", "-p", "epsilon=1", "--categories", "20", "--epsilon-column", "eps"]
+    options = ["--protocol", "oue", "-p", "epsilon=1", "--n-categories", "20", "--epsilon-column", "eps"]
     assert run(capsys, "scan", "r.parquet", *options, "--by", "country", "--output", "s.parquet")[0] == 0
     assert [protocol.epsilon for protocol in lb.read("s.parquet").protocols] == sorted(LEVELS.values())
     assert run(capsys, "fit", "r.parquet", *options, "--draws", "100")[0] == 0

@@ -88,7 +88,7 @@ def test_faults_are_seen(name, tmp_path, capsys, monkeypatch):
     (mine,), (other,) = sum(parts).channels.values(), sum(parts[::-1]).channels.values()
     assert np.array_equal(mine.chosen.reports, other.chosen.reports) and mine.origins.keys() == other.origins.keys()
     monkeypatch.chdir(tmp_path)
-    status, out, _ = run(capsys, "scan", "*.parquet", "--protocol", "oue", "-p", "epsilon=1", "--categories", "40", "--json")
+    status, out, _ = run(capsys, "scan", "*.parquet", "--protocol", "oue", "-p", "epsilon=1", "--n-categories=40", "--json")
     assert status == 0 and '"duplicates"' in out
 
 

@@ -97,7 +97,7 @@ def test_no_files_are_left_behind(tmp_path, monkeypatch, capsys):
     (tmp_path / "temporary").mkdir()
     monkeypatch.chdir(tmp_path)
     pq.write_table(reports(PROTOCOLS["grr"]), "r.parquet")
-    options = ["--protocol", "grr", "-p", "epsilon=1", "--categories", "5", "--set", "by_user=user"]
+    options = ["--protocol", "grr", "-p", "epsilon=1", "--n-categories", "5", "--set", "by_user=user"]
     assert run(capsys, "scan", "r.parquet", *options, "--output", "s.parquet")[0] == 0
     assert lb.read("s.parquet").n_reports == 200
     assert not list((tmp_path / "temporary").iterdir())

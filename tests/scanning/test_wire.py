@@ -122,7 +122,7 @@ def test_the_command_line_reads_bits_with_the_lowest_first(tmp_path, monkeypatch
     pd.DataFrame({"report": ["b" + "".join(map(str, row[::-1])) for row in bits]}).replace("^b", "0b", regex=True).to_csv(
         "r.csv", index=False
     )
-    options = ["--protocol", "oue", "-p", "epsilon=1", "--categories", "4", "--bitorder", "little"]
+    options = ["--protocol", "oue", "-p", "epsilon=1", "--n-categories", "4", "--bitorder", "little"]
     assert run(capsys, "scan", "r.csv", *options, "--output", "s.parquet")[0] == 0
     (cell,) = lb.read("s.parquet").values()
     rows = lb.collections.Tally(protocol, np.packbits(bits, axis=1))
