@@ -72,9 +72,19 @@ def categories_count(value: object, name: str = "n_categories") -> int:
     return integer(value, name, minimum=2, maximum=MAX_CATEGORIES)
 
 
-def seed(value: object, name: str = "random_seed") -> int | None:
-    """Return a random seed: an integer from 0 to 2^63 − 1, or None, where one is chosen."""
-    return None if value is None else integer(value, name, minimum=0, maximum=MAX_SEED - 1)
+def seed(value: object, name: str = "random_seed") -> int:
+    """Return a random seed: an integer from 0 to 2^63 − 1 as it is, and where None one that is drawn.
+
+    A numpy Generator is refused: what is made states its seed, so that it can be made again.
+    """
+    if isinstance(value, np.random.Generator):
+        raise ArgumentError(
+            f"{name} must be an integer >= 0 or None, got a numpy Generator; a result records its seed, so that it can be "
+            "made again."
+        )
+    if value is None:
+        return int(np.random.SeedSequence().generate_state(1)[0])
+    return integer(value, name, minimum=0, maximum=MAX_SEED - 1)
 
 
 def draws_size(draws: int, chains: int, n_categories: int) -> None:
