@@ -550,7 +550,7 @@ class Shown:
             save_figure((first.alone or first.draw)(), plot)
         if self.page is not None:
             content.save(self.page)
-        printing.display(content, self.as_json, self.explain)
+        printing.display(content, self.as_json, self.explain, self.top is not None)
         for path in () if self.as_json else filter(None, (output, plot, self.page)):
             printing.say(f"Wrote {path}.")
 
