@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 
 import numpy as np
@@ -115,7 +115,7 @@ def population(
     array([0.545, 0.273, 0.182])
     """
     family = source if isinstance(source, str) and source in FAMILIES else None
-    allowed, rng = FAMILIES.get(family, ()), checks.generator(random_seed, "random_seed")
+    allowed, rng = () if family is None else FAMILIES[family], checks.generator(random_seed, "random_seed")
     given = {"n_categories": n_categories, "exponent": exponent, "mean": mean, "alpha": alpha}
     for name, value in given.items():
         if value is not None and name not in allowed:
@@ -201,8 +201,7 @@ def simulate(
     distribution, true_counts = _true_values(truth, n, protocol.n_categories, rng)
     categories = _labels(categories, truth, protocol)
     users = int(true_counts.sum())
-    facts = {"citation": origin.citation, "licence": origin.licence} if origin else {}
-    return Collection(
+    collection = Collection(
         categories,
         (Tally(protocol, *protocol.simulate(true_counts, rng), name),),
         id=id or (f"{origin.id}_{protocol.name}" if origin else f"simulated_{protocol.name}"),
@@ -210,8 +209,8 @@ def simulate(
         or (f"Simulated: {origin.title}" if origin and origin.title else f"Simulated reports of {users:,} users"),
         notes=f"Simulated reports of {users:,} users; the true values are under published, with source truth.",
         published=_truth_entries(categories, distribution, true_counts),
-        **facts,
     )
+    return collection if origin is None else replace(collection, citation=origin.citation, licence=origin.licence)
 
 
 def simulate_reports(

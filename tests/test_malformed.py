@@ -29,7 +29,7 @@ MENDED = {
     ("item_count", "items"): ("hostile",),
     ("item_count", "on"): ("array of three dimensions", "empty array"),
     ("read a table", "missing"): ("10**400", "list of huge"),
-    ("write reports", "thing"): ("ragged list",),
+    ("write reports", "collection"): ("ragged list",),
     ("make_protocol", "name"): ("hostile", "empty array", "NA"),
     ("Compliance", "n_categories"): ("10**9", "10**400"),
     ("Floor", "evenness"): ("Decimal NaN", "hostile", "array of texts", "NA"),

@@ -29,6 +29,7 @@ from ldpbayes.methods.loglinear import evidences
 from ldpbayes.presenting import recorded
 from ldpbayes.priors import LogLinear, as_prior
 from ldpbayes.protocols import Attributes
+from ldpbayes.result import Result
 from ldpbayes.result.facts import facts_of, log_evidence, state
 from ldpbayes.result.fits import leaving_out
 from ldpbayes.sources.door import collected, read
@@ -43,19 +44,19 @@ TAKEN = ("mean", "sd", "lower", "upper", "mcse", "median", "log_mean", "log_sd",
 
 @recorded
 def associate(
-    data,
+    data: Any,
     reports: Mapping[str, str] | None = None,
     protocols: Mapping[str, Any] | None = None,
     *,
     categories: Mapping[str, Sequence[str]] | None = None,
     count: str | None = None,
     names: Sequence[str] | None = None,
-    prior="loglinear",
+    prior: Any = "loglinear",
     order: int | None = None,
     separator: str = "/",
     random_seed: int | None = None,
     **settings: Any,
-):
+) -> Result:
     """Return the posterior of the joint table of two or more attributes of the same people.
 
     Parameters

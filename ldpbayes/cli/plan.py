@@ -1,14 +1,8 @@
 """The command ``ldpbayes plan``."""
 
-import functools
-
 from ldpbayes.cli import options, settings
 from ldpbayes.errors import ArgumentError
 
-#: Points of a plotted curve.
-POINTS = 25
-#: Protocols of a plotted plan: the best ones.
-DRAWN = 2
 #: What else is asked of every plan.
 QUESTIONS = options.OptionGroup(groups=None, delta=None, power=None, fakes=None)
 
@@ -104,10 +98,9 @@ def command(
     asked = {name: questions[name] for name in ("groups", "delta", "fakes")}
     if not earlier:
         plans = prospects.with_prospects(plans, **asked, laws=laws or {}, gamma=gamma, deniers=deniers, **rest)
-    along = "n" if fixed or (four["epsilon"] is not None and four["n"] is None) else "epsilon"
-    draw = functools.partial(_draw, plans, kind, makers, assumptions, along)
-    drawn = draw if plot or (outputs.page and plans[0].feasible) else None
-    said = {"kind": kind, "assumed": "posterior" if earlier else words, "ci_prob": ci_prob, "draw": drawn}
+    if plot and not plans[0].feasible:
+        raise ArgumentError("plot must have a feasible plan to draw, got none.")
+    said = {"kind": kind, "assumed": "posterior" if earlier else words, "ci_prob": ci_prob}
     outputs.show(outputs.page_of(plans, **said, **asked), plot=plot)
 
 
@@ -171,33 +164,6 @@ def _with_power(four, kind, ci_prob, questions):
         raise ArgumentError("power stands for --error and --kind; leave these out.")
     error = prospects.half_width_for(delta, power, groups=groups or 2, ci_prob=ci_prob)
     return four | {"error": error}, "half_width"
-
-
-def _draw(plans, kind, makers, assumptions, along, title=None):
-    import numpy as np
-
-    from ldpbayes import planning, plots
-    from ldpbayes.planning.page import error_in_words
-
-    best = plans[0]
-    if not best.feasible:
-        raise ArgumentError("plot must have a feasible plan to draw, got none.")
-    middle = best.n if along == "n" else best.epsilon
-    values = np.geomspace(middle / 10, middle * 10, POINTS) if along == "n" else np.geomspace(0.1, max(5.0, middle), POINTS)
-    setting = {"epsilon": best.epsilon} if along == "n" else {"n": best.n}
-    curves = planning.curves(along, values, n_categories=best.n_categories, protocols=makers, **setting, **assumptions)
-    shown = (*[plan.protocol for plan in plans[:DRAWN]], "bound")
-    curves = {name: curves[name] for name in shown if name in curves}
-    fixed = f"{best.users:,} reports" if along == "epsilon" else f"ε = {best.epsilon:.3g}"
-    title = f"Error of {best.n_categories} categories at {fixed}, by protocol" if title is None else title
-    return plots.plot_plan(
-        curves,
-        values,
-        error_in_words(kind, assumptions["ci_prob"]),
-        along=along,
-        chosen=(middle, best.error, best.protocol),
-        title=title,
-    )
 
 
 def _distribution(text):

@@ -31,7 +31,7 @@ def as_channel(protocol):
     return Channel(matrix, tuple(" ".join(cells) for cells in zip(*columns, strict=True)))
 
 
-def compose(outer, inner):
+def compose(outer, inner) -> Channel:
     """Two devices one after the other: the report of the first is what the second is told.
 
     The channel is the matrix product R Q.
@@ -66,7 +66,7 @@ def compose(outer, inner):
     return Channel(second.matrix @ first.matrix, second.answers, "compose", settings)
 
 
-def product(factors, separator=","):
+def product(factors, separator=",") -> Channel:
     """Several reports on one value, each by a device of its own.
 
     They are drawn independently: Q[(y₁, …, y_k), x] = Π_j Q^j[y_j, x].
@@ -94,7 +94,7 @@ def product(factors, separator=","):
     return Channel(matrix, _joined(channels, separator), "product", _all_settings(factors) | {"separator": separator})
 
 
-def mixture(weights, factors, separator=":"):
+def mixture(weights, factors, separator=":") -> Channel:
     """One of several devices, drawn by public weights and named in the report.
 
     Its rows are w_j Q^j.
@@ -124,7 +124,7 @@ def mixture(weights, factors, separator=":"):
     return Channel(matrix, answers, "mixture", settings)
 
 
-def kronecker(factors, separator=","):
+def kronecker(factors, separator=",") -> Channel:
     """Several attributes of a person, each through a channel of its own, as one channel of the joint table.
 
     Q = Q¹ ⊗ … ⊗ Qᵏ on the product alphabet; the last attribute varies fastest, and answers are joined by the separator.

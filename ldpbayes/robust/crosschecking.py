@@ -1,6 +1,7 @@
 """Several answers to one question side by side: exact, NUTS, MLE, cvxpy and oracle, and whether the channel fits at all."""
 
 import math
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -53,7 +54,15 @@ class CrossCheck(Answer):
 
 
 @recorded
-def crosscheck(collection, prior=DEFAULT, *, random_seed=None, draws=1000, chains=4, progressbar=False):
+def crosscheck(
+    collection: Any,
+    prior: Any = DEFAULT,
+    *,
+    random_seed: int | None = None,
+    draws: int = 1000,
+    chains: int = 4,
+    progressbar: bool = False,
+) -> CrossCheck:
     """Return exact (where feasible), NUTS, MLE, cvxpy's maximum and oracle side by side, and the predictive check.
 
     Parameters

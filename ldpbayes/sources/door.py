@@ -198,7 +198,13 @@ def _summaries(source, copies):
 
 
 def write(
-    thing: Any, path: Any, protocol: AbstractProtocol | None = None, /, *, categories: Sequence[str] | None = None, **columns
+    collection: Any,
+    path: Any,
+    protocol: AbstractProtocol | None = None,
+    /,
+    *,
+    categories: Sequence[str] | None = None,
+    **columns,
 ) -> Any:
     """Write a collection, the cells of a scan, or reports to a file that ``read`` reads back.
 
@@ -212,7 +218,7 @@ def write(
 
     Parameters
     ----------
-    thing : Collection, Tally, Cells, array of reports, or iterator of batches of reports
+    collection : Collection, Tally, Cells, array of reports, or iterator of batches of reports
         Reports as ``protocol.privatize`` makes them. A batch of an iterator is an array of reports, or a pair of one with a
         mapping from column names to their entries; memory is that of a batch and a row group. The keys of cells are
         written as text, and their covariates are not written.
@@ -253,18 +259,18 @@ def write(
     >>> table.column_names, table["protocol"][0].as_py()
     (['report', 'protocol'], '{"version":1,"protocol":"grr","n_categories":3,"parameters":{"epsilon":1.0}}')
     """
-    if not isinstance(thing, Collection | Tally | Cells):
-        if isinstance(thing, AbstractResult):
+    if not isinstance(collection, Collection | Tally | Cells):
+        if isinstance(path, Collection | Tally | Cells) or isinstance(collection, str | os.PathLike):
+            raise ArgumentError("write takes the reports first, then the path: write(collection, path).")
+        if isinstance(collection, AbstractResult):
             raise ArgumentError("write takes reports and collections; a result saves itself: result.save('page.html').")
-        if isinstance(path, Collection | Tally | Cells):
-            raise ArgumentError("write takes the reports first, then the path.")
         if protocol is None:
             raise ArgumentError("protocol must be given with reports; without it write takes a Collection, Tally or Cells.")
-        return write_reports(path, thing, protocol, categories=categories, **columns)
+        return write_reports(path, collection, protocol, categories=categories, **columns)
     for name, value in {"protocol": protocol, "categories": categories, **columns}.items():
         if value is not None:
-            raise ArgumentError(f"{name} must be left out: a {type(thing).__name__} states it.")
-    scanned = isinstance(thing, AbstractResult) and files.as_path(path).suffix.lower() != ".toml"
-    if scanned or (isinstance(thing, Cells) and not thing.keeps_reports):
-        return rooms.function(rooms.brought("CELLS")["write"])(thing, path)
-    return write_collection(thing, path)
+            raise ArgumentError(f"{name} must be left out: a {type(collection).__name__} states it.")
+    scanned = isinstance(collection, AbstractResult) and files.as_path(path).suffix.lower() != ".toml"
+    if scanned or (isinstance(collection, Cells) and not collection.keeps_reports):
+        return rooms.function(rooms.brought("CELLS")["write"])(collection, path)
+    return write_collection(collection, path)
