@@ -15,7 +15,7 @@ from commands import run
 from tabulated import each_row
 
 import ldpbayes as lb
-from ldpbayes import result
+from ldpbayes import cli, result
 from ldpbayes.cli import printing
 from ldpbayes.pages.prose import first_sentence
 
@@ -190,6 +190,37 @@ def test_a_number_may_begin_with_its_point(capsys):
 def test_help_teaches(capsys):
     status, out, _ = run(capsys, "fit", "--help")
     assert status == 0 and "example:nigeria" in out and "oracle" in out
+
+
+def test_help_names_the_first_commands_and_says_in_a_line_what_each_is_for(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 100)
+    status, out, _ = run(capsys, "--help")
+    first = re.findall(r"^ +ldpbayes (\w+) \S+", out, re.M)
+    assert status == 0 and first[:3] == ["fit", "check", "plan"]
+    commands = out.rpartition("Commands")[2].splitlines()[1:-2]
+    assert [line.split()[1] for line in commands if line.startswith("│")] == list(cli.COMMANDS)
+
+
+def test_every_option_of_help_is_that_of_its_command():
+    """A flag takes no value, every other option says what it takes, and no text is of another command's options."""
+    for name in cli.COMMANDS:
+        command = cli._parsed(name).commands[name]
+        with command.make_context(name, [], resilient_parsing=True) as context:
+            parameters = command.get_params(context)
+        own = {flag for parameter in parameters for flag in parameter.opts}
+        for parameter in parameters:
+            text = vars(parameter).get("help") or ""
+            assert text and (parameter.metavar == "") == bool(vars(parameter).get("is_flag")), (name, parameter.name)
+            assert parameter.metavar is not None and "study" not in text, (name, parameter.name)
+            mentioned = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", text))
+            assert mentioned <= own, (name, parameter.name, mentioned - own)
+            panel = vars(parameter).get("rich_help_panel")
+            assert panel != "Three of these give the fourth" or name == "plan"
+        meanings = {parameter.name: vars(parameter).get("help") for parameter in parameters}
+        assert "--categories" not in own or "label" in meanings["categories"]
+        assert "--n-categories" not in own or "Number of categories" in meanings["n_categories"]
+        assert ("-n" in own) == (name in ("plan", "simulate"))
 
 
 @each_row(
