@@ -551,7 +551,7 @@ def test_control_characters_are_no_part_of_a_count(tmp_path):
 
 @pytest.mark.parametrize(
     "of, given, words",
-    [(("yes", "yes", "yes"), (), "twice"), (("yes",), ("no",), "given must contain every category of of")],
+    [(("yes", "yes", "yes"), (), "twice"), (("yes",), ("no",), "given must")],
 )
 def test_derived_quantities_are_shares(of, given, words):
     """Repeated labels were counted again and again; a base without its part made an odds of a share."""

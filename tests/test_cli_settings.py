@@ -109,7 +109,7 @@ def test_every_key_is_one_of_a_collection_file():
     ],
 )
 def test_what_a_command_does_not_use_is_refused_with_what_it_does(command, text, names):
-    with pytest.raises(ArgumentError, match="--set must be one of") as refused:
+    with pytest.raises(ArgumentError, match="--set must") as refused:
         settings.parsed([text], command)
     assert all(name in str(refused.value) for name in names) and repr(text.partition("=")[0]) in str(refused.value)
 
@@ -139,4 +139,4 @@ def test_one_key_in_every_command_that_reads_reports(tmp_path, capsys):
     status, out, _ = run(capsys, "regress", file, "smokes ~ s", *stated, "--method", "mle", "--json")
     assert status == 0 and json.loads(out)
     status, _, said = run(capsys, "regress", file, "yes ~ s", *stated, "--set", "by_user=w")
-    assert status == 2 and "--set must be one of weights" in said and "by_user" in said
+    assert status == 2 and "of weights" in said and "by_user" in said

@@ -40,11 +40,11 @@ def test_files_of_reports(folder, door):
     second.unlink()
     for make, words in ((shutil.copy, "has the same bytes as"), (os.link, "is a hard link to")):
         make(first, second)
-        with pytest.raises(lb.errors.DataError, match=rf'b.parquet: {words} .*a.parquet, .* with copies="add"$'):
+        with pytest.raises(lb.errors.DataError, match=rf'b.parquet: {words}.*a.parquet.*copies="add"$'):
             door(folder)
         assert door(folder, copies="add") == 1000
         second.unlink()
-    with pytest.raises(lb.errors.ArgumentError, match="copies must be"):
+    with pytest.raises(lb.errors.ArgumentError, match="copies must"):
         door(folder, copies="twice")
 
 
@@ -53,7 +53,7 @@ def test_a_collection_file_and_the_command_line(folder):
     toml = folder.parent / "c.toml"
     labels = ", ".join(f'"{i}"' for i in range(32))
     toml.write_text(f'categories = [{labels}]\n[[channels]]\nfile = "reports/*.parquet"\n')
-    with pytest.raises(lb.errors.DataError, match="has the same bytes"):
+    with pytest.raises(lb.errors.DataError, match="same bytes"):
         lb.read(toml)
     assert lb.read(toml, copies="add").n_reports == 1000
     run = [sys.executable, "-m", "ldpbayes", "scan", str(folder)]
@@ -122,7 +122,7 @@ def test_sums_that_do_not_tell_reports_apart(tmp_path):
         assert found.added().n_reports == 40 * n
         halves = [Scan(table.slice(i * 20 * n, 20 * n), by="hour").again(np.full(a, 1 / a)) for i in (0, 1)]
         assert sum(halves).n_reports == 40 * n
-        with pytest.raises(lb.errors.ArgumentError, match="hold the same reports"):
+        with pytest.raises(lb.errors.ArgumentError, match="same reports"):
             found + found
 
 
@@ -157,11 +157,11 @@ def test_summaries(tmp_path, protocol):
 
     one, other, both = summary("a", to="s1"), summary("b", to="s2"), summary("b", "c", to="s3")
     assert (one + other).n_reports == 2000 and lb.read([tmp_path / "s1.parquet", tmp_path / "s2.parquet"]).n_reports == 2000
-    with pytest.raises(lb.errors.ArgumentError, match=r'read the same files, such as "?.?b.parquet'):
+    with pytest.raises(lb.errors.ArgumentError, match=r"same files.*b.parquet"):
         other + both
     shutil.copytree(tmp_path / "a", tmp_path / "machine" / "a")  # the same file on another machine
     elsewhere = Scan(tmp_path / "machine" / "a")
-    with pytest.raises(lb.errors.ArgumentError, match="read the same files"):
+    with pytest.raises(lb.errors.ArgumentError, match="same files"):
         scan() + elsewhere()
     retry = tmp_path / "s1-retry.parquet"
     summary("a", to="s1-retry")
@@ -174,7 +174,7 @@ def test_summaries(tmp_path, protocol):
     renamed = Scan(tmp_path / "renamed")
     renamed = renamed() if protocol is GRR4 else renamed.again(pilots)
     if protocol is OUE:  # counts of 1,000 answers to four may agree
-        with pytest.raises(lb.errors.ArgumentError, match="hold the same reports"):
+        with pytest.raises(lb.errors.ArgumentError, match="same reports"):
             one + renamed
 
 

@@ -131,7 +131,7 @@ def test_identity_separable_and_stacked_rows_equal_the_dense_twin():
 
 
 def test_weighted_rows_have_no_users_to_allocate():
-    with pytest.raises(InfeasibleError, match="weights are not users"):
+    with pytest.raises(InfeasibleError, match="not users"):
         require_sampler(DenseRows([[0.8, 0.3], [0.7, 0.2]], [7, 2]).weighing())
 
 

@@ -199,9 +199,9 @@ def test_simulation_refuses(truth, n, problem):
 
 
 def test_simulation_needs_a_protocol_and_matching_labels():
-    with pytest.raises(ArgumentError, match="protocol must be a protocol of ldpbayes, got str"):
+    with pytest.raises(ArgumentError, match=r"protocol must.*str"):
         simulate([1, 2], "grr")
-    with pytest.raises(DataError, match="has 2 categories, the collection 3"):
+    with pytest.raises(DataError, match=r"2 categories.*3"):
         simulate([1, 2], designs.warner(0.7), categories=["a", "b", "c"])
 
 

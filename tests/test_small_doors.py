@@ -36,7 +36,7 @@ def test_bytes_are_scanned_in_every_layout():
 
 @each_row("source", ["a\0b", "a\0b.parquet", "x*\0.parquet", ["a\0b.parquet"]])
 def test_a_name_with_nul_is_no_file_to_scan(source):
-    with pytest.raises(lb.errors.DataError, match="cannot be read \\(a name cannot hold a NUL character\\)"):
+    with pytest.raises(lb.errors.DataError, match=r"cannot.*NUL"):
         lb.scan(source, WARNER)
 
 
@@ -65,9 +65,7 @@ def test_the_commands_run_without_docstrings():
 def test_a_word_is_no_other_result():
     tree = lb.fit(lb.Collection("ab", [lb.Tally(lb.GRR(2, 1.0), [0, 1], [6, 4])]), "flat", draws=20, random_seed=1)
     for wrong in ("DQ", 3, tree["posterior"]):
-        with pytest.raises(
-            lb.errors.ArgumentError, match="other must be a result, the DataTree that fit or attach returns, got"
-        ):
+        with pytest.raises(lb.errors.ArgumentError, match=r"other must.*DataTree"):
             answers.contrast(tree, "a", "b", other=wrong)
 
 

@@ -143,6 +143,30 @@ def _style(i, palette=PALETTE):
     return {"color": palette[i % len(palette)], "ls": _DASHES[k], "marker": _MARKERS[k], "lw": max(3.0 - 0.4 * i, 1.0)}
 
 
+def on_axes(draw: Callable[..., Any], ax: Any, style: Mapping[str, Any]) -> "Axes":
+    """Draw a figure, and return its first Axes; a new figure is one of pyplot, which shows it as the session does.
+
+    Parameters
+    ----------
+    draw : callable
+        A figure that takes ``ax`` and a style.
+    ax : matplotlib Axes, Figure or SubFigure, optional
+    style : mapping
+    """
+    if ax is not None:
+        return first_axes(draw(ax=ax, **style))
+    figure = draw(**style)
+    from matplotlib import pyplot
+
+    pyplot.figure(FigureClass=lambda **_: figure)  # type: ignore[arg-type]  # pyplot makes a figure by this call
+    return first_axes(figure)
+
+
+def first_axes(drawn: Any) -> "Axes":
+    """Return the first Axes of what was drawn: a figure, or Axes themselves."""
+    return drawn.axes[0] if hasattr(drawn, "subplots") else drawn
+
+
 #: What every figure takes beside ``ax``: its title, size in inches, whether it has a legend, and the colours of its parts.
 STYLE = {"title": None, "figsize": None, "legend": True, "palette": PALETTE}
 

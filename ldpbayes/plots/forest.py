@@ -72,7 +72,7 @@ def plot_forest(result: Any, *, target: Any = "distribution", top: Any = 40, ax:
             handles.append(axes.hlines(y[: shown.size] + BELOW, *ends, color="0.35", lw=0.9, zorder=1, label=label))
     prior = _prior_ends(result, ci_prob) if is_p else None
     if prior is not None:
-        handles.append(_prior(axes, y[: shown.size], *prior[:, shown], f"{level} of the prior"))
+        handles.append(_prior(axes, y[: shown.size], prior[:, shown], f"{level} of the prior"))
     if below:
         axes.axhline(below - 0.5, color="0.7", lw=0.8)
     axes.axvline(0, color="0.8", lw=0.8, zorder=0)
@@ -100,21 +100,21 @@ def _estimates(canvas, estimate, shown, quantities):
     return canvas.axes[0].plot(value, np.arange(value.size)[::-1] + BELOW, marker, **settings)
 
 
-def _prior(axes, y, low, high, words):
+def _prior(axes, y, band, words):
     """Draw the prior's intervals as bands behind the others, and return the legend's handle.
 
     The axis shows what the posterior needs, though the prior often reaches from 0 to 1: an arrowhead says that a band goes
     on, and the legend says how far where all of them are alike.
     """
-    ends = axes.get_xlim()
+    ends, (low, high) = axes.get_xlim(), band
     for end, marker, beyond in zip(ends, "<>", (low < ends[0], high > ends[1]), strict=True):
         if beyond.any():
             axes.plot(np.full(beyond.sum(), end), y[beyond], marker, color="0.6", ms=6, clip_on=False, zorder=2)
         if beyond.any() and np.ptp(low) == np.ptp(high) == 0:
             words = f"{words.partition(':')[0]}: {low[0]:.3g} to {high[0]:.3g}"
-    band = axes.hlines(y, low, high, color="0.9", lw=9, zorder=-1, label=words)
+    drawn = axes.hlines(y, low, high, color="0.9", lw=9, zorder=-1, label=words)
     axes.set_xlim(ends)
-    return band
+    return drawn
 
 
 def _prior_ends(tree, ci_prob):

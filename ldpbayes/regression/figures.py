@@ -61,13 +61,13 @@ def plot_predictions(result: Any, *, ax: Drawn | None = None, **style: Any) -> D
     ----------
     result : Dataset
     """
-    names = result["mean"].dims if {"mean", "lower", "upper"} <= set(result.data_vars) else ()
+    if not is_predicted(result):
+        raise ArgumentError("result must be what predictions, comparisons, slopes or poststratify returned.")
+    names = result["mean"].dims
     of_outcome = names == ("comparison",) or "share_mean" in result.data_vars
     if names == ("comparison",):
         result, names = result.expand_dims(category=["the outcome"]), ("comparison", "category")
     dims = [dim for dim in names if dim != "category"]
-    if "category" not in names or len(dims) > 1:
-        raise ArgumentError("result must be what predictions, comparisons, slopes or poststratify returned.")
     rows = result.sizes[dims[0]] if dims else 1
     labels = _labels(result, dims[0]) if dims else ["all"]
     categories = [str(name) for name in result["category"].values]
@@ -98,10 +98,18 @@ def plot_predictions(result: Any, *, ax: Drawn | None = None, **style: Any) -> D
     return canvas.finish(title, most=3, legend=len(order) > 1, more=more)
 
 
-def drawn_forest(terms: list[str], what: str, values: list[Any], level: str) -> Any:
+def is_predicted(answer: xr.Dataset) -> bool:
+    """Return whether plot_predictions draws an answer: intervals of categories, or of an outcome, along one dim at most."""
+    names = answer["mean"].dims if {"mean", "lower", "upper"} <= set(answer.data_vars) else ()
+    return names == ("comparison",) or ("category" in names and len(names) <= 2)
+
+
+def drawn_forest(
+    terms: list[str], what: str, values: list[Any], level: str, *, ax: Drawn | None = None, **style: Any
+) -> Drawn:
     """Return a figure of coefficients: means, lower and upper ends of shape (terms, 1)."""
     labels = [term_in_words(name) for name in terms[:ROWS]]
-    canvas = _forest(None, {}, labels, [what], [0], [part[:ROWS] for part in values])
+    canvas = _forest(ax, style, labels, [what], [0], [part[:ROWS] for part in values])
     canvas.axes[0].axvline(0, color="0.5", lw=0.8, zorder=0)
     canvas.axes[0].set_xlabel(plain(f"coefficient of {what}, {level}"), fontsize=LABEL)
     return canvas.finish("", most=3, legend=False, more="")

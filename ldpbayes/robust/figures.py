@@ -19,7 +19,7 @@ from ldpbayes.plots.base import (
     one_of,
     wrapped,
 )
-from ldpbayes.robust.page import CATEGORIES
+from ldpbayes.robust.constants import CATEGORIES
 
 #: What the arguments of these figures must be.
 HULL = {"result": one_of("ldpbayes.robust.contamination", "ContaminationHull", "what contamination_hull returned")}

@@ -98,7 +98,7 @@ def test_eriksson_published_values():
     share = tally / tally.sum()
     roughly = np.sqrt(share * (1 - share) / tally.sum()) / 0.5
     assert estimate.standard_error == pytest.approx(roughly, abs=2e-3)
-    assert "1 of 10 entries are negative" in estimate.outcome and math.isnan(estimate.log_likelihood)
+    assert "1 of 10 entries" in estimate.outcome and math.isnan(estimate.log_likelihood)
 
 
 def test_minarets_needs_both_channels():
@@ -108,7 +108,7 @@ def test_minarets_needs_both_channels():
     system = [[0, 1, 1 / 6], [0, 1, 5 / 6], [1, 1, 1]]
     assert estimate.distribution == pytest.approx(np.linalg.solve(system, [191 / 564, 294 / 692, 1]), abs=1e-12)
     assert np.isfinite(estimate.log_likelihood)
-    with pytest.raises(ArgumentError, match="joint rank 3, the number of categories, got 2"):
+    with pytest.raises(ArgumentError, match=r"rank 3.*got 2"):
         Oracle()(collection(survey.tallies[0]))
 
 

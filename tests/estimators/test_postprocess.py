@@ -104,12 +104,12 @@ def test_power_law_fits_the_exponent_by_marginal_likelihood():
 @each_row("bad", [[0.5, np.nan], [np.inf, 0.1], [0.5], [[0.5, 0.5]]])
 @each_row("function", ALL)
 def test_refuses_what_is_not_an_estimate(function, bad):
-    with pytest.raises(ArgumentError, match="estimate must be"):
+    with pytest.raises(ArgumentError, match="estimate must"):
         function(bad)
 
 
 def test_power_law_refuses_impossible_errors():
-    with pytest.raises(ArgumentError, match="standard_error must be"):
+    with pytest.raises(ArgumentError, match="standard_error must"):
         postprocess.power_law([0.5, 0.5], 0.0, 10)
-    with pytest.raises(ArgumentError, match="n_reports must be"):
+    with pytest.raises(ArgumentError, match="n_reports must"):
         postprocess.power_law([0.5, 0.5], 0.1, 0)

@@ -137,7 +137,7 @@ def test_a_scan_notices_a_wrong_device(made, read):
     wrong, right = misread(table, read), misread(table, made)
     assert not right.keeps_reports
     assert lb.check(wrong).flagged and not lb.check(right).flagged
-    assert "do not fit the design" in said(wrong) and "The reports fit the design" in said(right)
+    assert "not fit" in said(wrong) and "reports fit" in said(right)
     if not isinstance(made, Rappor):  # whose summary is refused
         assert lb.fit(wrong, "jeffreys", draws=0).attrs["fitness_flagged"] == 1
         assert lb.fit(right, "jeffreys", draws=0).attrs["fitness_flagged"] == 0
@@ -160,14 +160,14 @@ def test_a_fault_that_all_cells_share_is_seen_though_none_stands_out():
     table = table.append_column("cell", pa.array(np.arange(len(table)) % 400))
     found = lb.scan(table, read, by="cell")
     tested = lb.check(found)
-    assert tested.flagged and "no single cell stands out" in tested.verdict
+    assert tested.flagged and "no single" in tested.verdict
     assert not lb.check(lb.scan(table, made, by="cell")).flagged
 
 
 def test_where_nothing_can_tell_it_is_said():
     found = misread(reports(SubsetSelection(A, 1.0), 5000), SubsetSelection(A, 1.0))
     assert lb.check(found).verdict.endswith("no sum can say whether they fit the design.")
-    assert "supports as many categories" in said(found)
+    assert "many categories" in said(found)
     assert shown_levels(UnaryEncoding.symmetric(2, 1.0), N) == (0.0, np.inf)
     low, high = shown_levels(MAKERS["OUE"](1.0), N)
     for level in (low, high):
@@ -186,7 +186,7 @@ def test_files_and_states_of_earlier_versions_are_read(tmp_path, name):
     if name == "OUE":  # the support counts say it
         assert lb.check(read).verdict == lb.check(found).verdict
     else:
-        assert "made by an earlier version" in lb.check(read).verdict
+        assert "earlier version" in lb.check(read).verdict
     scan = Scan(reports(protocol, 5000))
     first = next(scan.fold.partial(piece) for piece in scan.pieces())
     ((text, sums),) = first.channels.items()
@@ -203,7 +203,7 @@ def test_the_first_sentences_say_that_the_reports_contradict_the_design():
     doubt = "so this is not final."
     assert wrong.page().summary.endswith(doubt) and doubt not in right.page().summary
     cells = lb.fit(wrong, "jeffreys", draws=100, random_seed=1)
-    assert cells.page().summary.endswith(doubt) and " in 2 of 2 cells" in cells.page().summary
+    assert cells.page().summary.endswith(doubt) and "2 of 2 cells" in cells.page().summary
     assert lb.fit(wrong, "jeffreys", draws=0).page().summary.endswith(doubt)
     assert doubt not in lb.fit(right, "jeffreys", draws=100, random_seed=1).page().summary
     whole = lb.scan(reports(made, 20_000).drop_columns(["protocol"]).replace_schema_metadata({}), read)["all",]

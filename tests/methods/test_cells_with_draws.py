@@ -73,7 +73,7 @@ def test_no_cell_is_fitted_alone(monkeypatch):
     assert tree["posterior"]["frequency"].shape == (4, 100, 3, 10)
     users = tree["posterior"]["frequency"].values * 300
     assert np.abs(users - np.round(users)).max() < 1e-9
-    with pytest.raises(lb.errors.ArgumentError, match="draws must be an integer >= 2 with one chain"):
+    with pytest.raises(lb.errors.ArgumentError, match=r"draws must.*2"):
         lb.fit(data, random_seed=1, draws=1, chains=1)
     first = lb.fit(lb.Cells(dict(list(data.items())[:1]), by="cell"), random_seed=1, draws=100)
     np.testing.assert_array_equal(first["posterior"]["distribution"][:, :, 0], tree["posterior"]["distribution"][:, :, 0])

@@ -117,11 +117,11 @@ def test_a_share_of_tiny_shares_is_defined():
 @each_row(
     "call, words",
     [
-        (lambda: fit(WARNER, exclude="magic"), "exclude must be one of"),
-        (lambda: fit(WARNER, method="exact", exclude="exact"), "exclude must be empty"),
-        (lambda: fit(WARNER, method=Exact), "method must be a name or a posterior method"),
-        (lambda: fit(WARNER, method=Exact(draws=10), draws=500), "set on the method object"),
-        (lambda: fit(collected(GRR(3, 1.0), 50), "flat", Surrogate(), ci_prob=7, estimates=False), "ci_prob must be"),
+        (lambda: fit(WARNER, exclude="magic"), "exclude must"),
+        (lambda: fit(WARNER, method="exact", exclude="exact"), "exclude must"),
+        (lambda: fit(WARNER, method=Exact), "method must"),
+        (lambda: fit(WARNER, method=Exact(draws=10), draws=500), "method object"),
+        (lambda: fit(collected(GRR(3, 1.0), 50), "flat", Surrogate(), ci_prob=7, estimates=False), "ci_prob must"),
     ],
 )
 def test_arguments_are_refused(call, words):
@@ -133,7 +133,7 @@ def test_arguments_are_refused(call, words):
 def test_a_generator_is_no_seed_and_is_refused_before_sampling(name, monkeypatch):
     method = METHODS[name]()
     monkeypatch.setattr(type(method), "run", lambda *_: pytest.fail("sampled"))
-    with pytest.raises(ArgumentError, match="random_seed must be an integer >= 0 or None, got a numpy Generator"):
+    with pytest.raises(ArgumentError, match=r"random_seed must.*Generator"):
         fit(WARNER, "flat", method, random_seed=np.random.default_rng(1), estimates=False)
 
 
@@ -201,7 +201,7 @@ def test_extreme_priors_are_served(prior, n):
 @each_row("prior", [1e-300, 1e-100, 1e-20, 1e13, 1e300])
 def test_priors_beyond_are_refused_in_a_sentence(prior):
     for method in ("auto", "exact", "quadrature", "surrogate", "pair_slice"):
-        with pytest.raises(ArgumentError, match=r"prior must (have concentrations between 1e-09|be from 1e-150)"):
+        with pytest.raises(ArgumentError, match=r"prior must.*(1e-09|1e-150)"):
             fit(WARNER, prior, method=method)
 
 
@@ -209,7 +209,7 @@ def test_priors_beyond_are_refused_in_a_sentence(prior):
 def test_draws_that_no_memory_holds_are_refused_before_time_is_spent(a):
     protocol = GRR(a, 5.0)
     collection = Collection([f"c{x}" for x in range(a)], [Tally(protocol, [0, 1, 2], [500, 300, 200])])
-    with pytest.raises(InfeasibleError, match="ask for fewer draws, or for Exact") as caught:
+    with pytest.raises(InfeasibleError, match=r"fewer draws.*Exact") as caught:
         fit(collection, estimates=False, draws=1000)
     assert str(caught.value).count("fewer draws") == 1
 

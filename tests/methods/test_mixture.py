@@ -275,10 +275,10 @@ def test_where_no_tilt_is_found_nothing_is_known_of_the_evidence():
 
 def test_only_mixtures_are_served():
     for method in ("exact", "surrogate"):
-        with pytest.raises(InfeasibleError, match=f"{method} needs a Dirichlet prior, or .*; this one is smooth"):
+        with pytest.raises(InfeasibleError, match=rf"{method} needs.*smooth"):
             fit(SMALL["oue"], prior="smooth", method=method)
     problem = Problem.of(collected(UnaryEncoding.optimized(6, 1.5), 40, np.full(6, 1 / 6)), "learnt")
-    with pytest.raises(InfeasibleError, match=r"Quadrature at every node|for quadrature|Quadrature takes at most"):
+    with pytest.raises(InfeasibleError, match=r"[Qq]uadrature"):
         Few.work(problem, 10, Placement())
 
 

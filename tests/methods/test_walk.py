@@ -131,5 +131,5 @@ def test_an_ordered_collection_says_what_smooth_is_worth(tmp_path):
     with_smooth = fit(unordered, "smooth", random_seed=1, estimates=False)
     assert "check it" in facts_of(with_smooth)["order"] and "order" not in facts_of(fit(unordered, random_seed=1, draws=50))
     (tmp_path / "wrong.toml").write_text((tmp_path / "ages.toml").read_text().replace("ordered = true", 'ordered = "yes"'))
-    with pytest.raises(DataError, match="ordered must be true or false"):
+    with pytest.raises(DataError, match="ordered must"):
         read(tmp_path / "wrong.toml")

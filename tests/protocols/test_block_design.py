@@ -150,10 +150,10 @@ def test_a_large_alphabet():
 @each_row(
     "settings, problem",
     [
-        ({"order": 6}, "order must be a prime power from 2 to 512, got 6"),
-        ({"order": 1}, "order must be an integer >= 2"),
-        ({"order": 1000}, "order must be an integer >= 2 and <= 512"),
-        ({"n_categories": 2**20 + 1}, "n_categories must be at most 1048576"),
+        ({"order": 6}, "order must.*prime.*6"),
+        ({"order": 1}, "order must.*2"),
+        ({"order": 1000}, "order must.*2"),
+        ({"n_categories": 2**20 + 1}, "n_categories must.*1048576"),
     ],
 )
 def test_impossible_designs(settings, problem):

@@ -119,7 +119,7 @@ def test_christofides_carriers_turn_the_cards_round():
     mean = np.array([1, 2, 3]) @ protocol.matrix @ [1 - share, share]
     assert (mean - expected) / (4 - 2 * expected) == pytest.approx(share, rel=1e-12)
     for weights in ([0.5, 0.5], [0.25, 0.5, 0.25]):
-        with pytest.raises(ArgumentError, match="must not be symmetric"):
+        with pytest.raises(ArgumentError, match="be symmetric"):
             designs.christofides(weights)
 
 
@@ -134,7 +134,7 @@ def test_kuk_with_several_cards_is_binomial(cards):
 
 @each_row("cards", [0, 101, 1.5, True])
 def test_impossible_numbers_of_cards_are_refused(cards):
-    with pytest.raises(ArgumentError, match="cards must be"):
+    with pytest.raises(ArgumentError, match="cards must"):
         designs.kuk(0.8, 0.3, cards)
 
 

@@ -92,7 +92,7 @@ def test_outcomes_are_the_law_of_below(n, monkeypatch):
 @pytest.mark.parametrize("protocol", [LocalHashing(3, 1.0), LOLOHA(3, 2.0, 1.0, 2, times=1)], ids=lambda p: p.name)
 def test_outcomes_refuse_clients_that_hang_on_a_seed(protocol):
     """They ended in a TypeError about what stands for the draws."""
-    with pytest.raises(InfeasibleError, match="a number of too many possible values"):
+    with pytest.raises(InfeasibleError, match=r"too many.*values"):
         entropy.outcomes(lambda: tuple(protocol.privatize_one(1)))
 
 
@@ -150,6 +150,6 @@ def test_a_value_that_is_refused_is_not_quoted(value):
     """Errors of a client end up in its logs, which no mechanism protects."""
     keeping = (Rappor.direct(3, 0.25, 0.75, 0.5), MemoizedUnary.rappor(3, 0.25, 0.75, 0.5), LOLOHA(3, 2.0, 1.0, 2))
     for client, *key in ((GRR(3, 1.0).privatize_one,), *((protocol.permanent_one, bytes(32)) for protocol in keeping)):
-        with pytest.raises(ArgumentError, match="value must be an integer from 0 to 2") as caught:
+        with pytest.raises(ArgumentError, match=r"value must.*0") as caught:
             client(value, *key)
         assert "31337" not in str(caught.value) and caught.value.__context__ is None

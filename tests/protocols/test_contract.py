@@ -209,7 +209,7 @@ def test_values_outside_the_alphabet_do_not_wrap_around(case):
         with pytest.raises(ArgumentError, match=f"got {value}"):
             protocol.privatize(np.array([0, value]), rng)
         for client in (protocol.privatize_one, protocol.randomize_one):
-            with pytest.raises(ArgumentError, match="private and not shown"):
+            with pytest.raises(ArgumentError, match=r"private.*not shown"):
                 client(value)
             with pytest.raises(ArgumentError) as refused:
                 client("cancer")

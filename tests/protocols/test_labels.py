@@ -171,7 +171,7 @@ def test_designs_whose_answers_are_no_categories_do_not_swap_yes_and_no(name, ca
         lambda: lb.Collection(categories, lb.Tally(design, [0, 1], [60, 40])),
         lambda: lb.simulate([0.6, 0.4], design, 50, categories=categories),
     ):
-        with pytest.raises(LDPBayesError, match=f"order of the categories of {name} .no, yes."):
+        with pytest.raises(LDPBayesError, match=rf"categories of {name}.*no, yes"):
             door()
     given = [f"-p{key}={json.dumps(value)}" for key, value in settings.items()]
     options = ["--protocol", name, *given, "--report", "r", "--categories"]
@@ -187,13 +187,13 @@ def test_files_that_state_labels_in_another_order_are_refused(tmp_path):
     """As the column ``protocol`` and the metadata state them, and as a collection file does."""
     stated = '{"protocol":"warner","categories":["Yes","No"],"parameters":{"p":0.7}}'
     frame = pd.DataFrame({"report": ["no", "yes"], "protocol": stated})
-    with pytest.raises(DataError, match="order of the answers of warner"):
+    with pytest.raises(DataError, match=r"order.*answers.*warner"):
         lb.read(frame)
     (tmp_path / "t.csv").write_text("report,count\nNo,60\nYes,40\n")
     text = 'categories = ["Yes", "No"]\n[[channels]]\nfile = "t.csv"\nprotocol = "warner"\ncount = "count"\n'
     text += "parameters = {p = 0.7}\n"
     (tmp_path / "t.toml").write_text(text)
-    with pytest.raises(DataError, match="order of the answers of warner"):
+    with pytest.raises(DataError, match=r"order.*answers.*warner"):
         lb.read(tmp_path / "t.toml")
     (tmp_path / "t.toml").write_text(text.replace('"Yes", "No"', '"No", "YES"'))
     assert shares(lb.read(tmp_path / "t.toml"))["yes"] == pytest.approx(0.25)
@@ -201,11 +201,11 @@ def test_files_that_state_labels_in_another_order_are_refused(tmp_path):
 
 def test_answers_of_a_design_are_not_swapped_by_case():
     for maker in (lambda a: designs.warner(0.7, a), lambda a: designs.direct(2, a), lambda a: designs.crosswise(0.7, a)):
-        with pytest.raises(ArgumentError, match="order of the rows"):
+        with pytest.raises(ArgumentError, match=r"order.*rows"):
             maker(["Yes", "No"] if maker(None).answers == YES_NO else ["SAME", "Different"])
     assert designs.warner(0.7, ["No", "Yes"]).answers == ("No", "Yes")
     assert designs.direct(3, ["1", "2", "3"]).answers == ("1", "2", "3")
-    with pytest.raises(ArgumentError, match="order of the rows"):
+    with pytest.raises(ArgumentError, match=r"order.*rows"):
         designs.ListExperiment(2, traits=("Yes", "No"))
 
 
@@ -217,19 +217,19 @@ def test_candidates_of_hashed_words_are_not_swapped():
         tally = lb.Tally(protocol, protocol.privatize(values, 1))
         assert lb.Collection(["No", "Yes"], tally).categories == ("No", "Yes")
         assert protocol.default_labels == YES_NO
-        with pytest.raises(ArgumentError, match="order of the candidates"):
+        with pytest.raises(ArgumentError, match=r"order.*candidates"):
             lb.Collection(["Yes", "No"], tally)
 
 
 def test_attributes_and_traits_are_not_swapped():
     pair = Attributes((designs.warner(0.7), lb.GRR(3, 1.0)))
     labels = [f"{one}/{two}" for one in ("Yes", "No") for two in FRUIT]
-    with pytest.raises(ArgumentError, match="order of the answers of warner"):
+    with pytest.raises(ArgumentError, match=r"order.*answers.*warner"):
         lb.Collection(labels, lb.Tally(pair, [[0, 0], [1, 2]]))
-    with pytest.raises(ArgumentError, match="order of the attributes' labels"):
+    with pytest.raises(ArgumentError, match=r"order.*attributes' labels"):
         lb.Collection(["No/yes", "No/No", "yes/no", "yes/yes"], lb.Tally(Attributes((designs.warner(0.7),) * 2), [[0, 1]]))
     direct = designs.ListExperiment(1).direct
-    with pytest.raises(ArgumentError, match="order of the answers of item_count"):
+    with pytest.raises(ArgumentError, match=r"order.*answers.*item_count"):
         lb.Collection([f"{t}/{c}" for t in ("YES", "NO") for c in "01"], lb.Tally(direct, [0, 1], [6, 4]))
 
 
@@ -261,7 +261,7 @@ def test_truth_values_are_the_labels_true_and_false():
 
 def test_a_label_of_missing_answers_is_no_category_in_another_case():
     frame = pd.DataFrame({"r": ["no", "No", "yes"]})
-    with pytest.raises(ArgumentError, match="missing must be no category"):
+    with pytest.raises(ArgumentError, match="missing must"):
         lb.read(frame, designs.warner(0.7), report="r", categories=["no", "yes"], missing="NO")
 
 

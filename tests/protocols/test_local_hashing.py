@@ -134,18 +134,18 @@ def test_defaults_are_olh_and_two_buckets_blh():
 
 @each_row("epsilon", [0, -1.0, math.nan, math.inf, 800, "1", None, True])
 def test_epsilon_out_of_range_is_refused(epsilon):
-    with pytest.raises(ArgumentError, match="epsilon must be"):
+    with pytest.raises(ArgumentError, match="epsilon must"):
         LocalHashing(4, epsilon)
 
 
 @each_row("buckets", [1, 0, -2, 2.5, 2**20 + 1, True])
 def test_buckets_out_of_range_are_refused(buckets):
-    with pytest.raises(ArgumentError, match="buckets must be"):
+    with pytest.raises(ArgumentError, match="buckets must"):
         LocalHashing(4, 1.0, buckets)
 
 
 def test_unknown_family_is_refused():
-    with pytest.raises(ArgumentError, match="family must be one of ldpbayes, xxhash"):
+    with pytest.raises(ArgumentError, match="family must"):
         LocalHashing(4, 1.0, family="md5")
 
 
@@ -242,7 +242,7 @@ def test_realised_epsilon_is_not_above_the_one_asked(epsilon):
 
 def test_exact_channels_of_a_million_buckets_are_refused_and_the_client_still_reports():
     protocol = LocalHashing(3, 20.0)
-    with pytest.raises(InfeasibleError, match="too many possible reports"):
+    with pytest.raises(InfeasibleError, match="too many"):
         protocol.rational_channel()
     protocol.check_reports(protocol.privatize_one(1)[None])
 
@@ -269,14 +269,14 @@ def test_inputs_are_left_alone():
 @each_row(
     "reports, message",
     [
-        ([[0, 4]], r"value 4 is outside 0\.\.3"),
-        ([[0, 1], [0, -1]], r"line 1.*value -1 is outside"),
-        ([[-1, 0]], "seed -1 is outside"),
-        (np.array([[2**63, 0]], dtype=np.uint64), "seed 9223372036854775808 is outside"),
+        ([[0, 4]], r"value 4.*0\.\.3"),
+        ([[0, 1], [0, -1]], "line 1.*value -1"),
+        ([[-1, 0]], "seed -1"),
+        (np.array([[2**63, 0]], dtype=np.uint64), "seed 9223372036854775808"),
         ([[0, 1, 2]], r"\(m, 2\) array"),
         ([0, 1], r"\(m, 2\) array"),
-        ([[0.0, 1.0]], r"\(m, 2\) array of integers"),
-        ([[True, False]], r"\(m, 2\) array of integers"),
+        ([[0.0, 1.0]], r"\(m, 2\) array"),
+        ([[True, False]], r"\(m, 2\) array"),
     ],
 )
 def test_malformed_reports_are_refused(reports, message):
@@ -378,7 +378,7 @@ def test_binomial_intervals_are_not_used_on_a_pool():
 
 @each_row("seeds", [0, 2.5, "many", hashing.MAX_BUCKETS + 1, True])
 def test_impossible_pools(seeds):
-    with pytest.raises(ArgumentError, match="seeds must be an integer >= 1"):
+    with pytest.raises(ArgumentError, match=r"seeds must.*1"):
         PooledHashing(4, 1.0, seeds=seeds)
 
 
@@ -386,7 +386,7 @@ def test_pools_are_named_in_files_and_plans():
     pool = make_protocol("olh", list("abcd"), {"epsilon": 1.0, "seeds": 64})
     assert pool == PooledHashing(4, 1.0, seeds=64) and pool.parameters()["seeds"] == 64
     assert "seeds" not in LocalHashing(4, 1.0).parameters()
-    with pytest.raises(DataError, match=r"seed 64 is outside 0..63"):
+    with pytest.raises(DataError, match=r"seed 64.*0\.\.63"):
         pool.check_reports([[64, 0]])
     fresh, pooled = plan(n_categories=32, epsilon=1.0, n=1e5, protocols=["olh", "olh:seeds=256"])
     assert (fresh.protocol, pooled.protocol) == ("olh", "olh:seeds=256") and pooled.bytes_per_report == 2

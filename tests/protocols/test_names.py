@@ -44,7 +44,7 @@ def test_the_extended_crosswise_model_is_crosswise_in_each_group():
 
 def test_what_an_alias_fixes_cannot_be_stated_otherwise():
     assert make_protocol("blh", ABC, {"epsilon": 1.0, "buckets": 2}).buckets == 2
-    with pytest.raises(ArgumentError, match="blh is local_hashing with buckets 2; leave buckets out, got 3"):
+    with pytest.raises(ArgumentError, match=r"blh.*buckets.*got 3"):
         make_protocol("blh", ABC, {"epsilon": 1.0, "buckets": 3})
 
 
@@ -71,7 +71,7 @@ def test_names_are_read_as_people_write_them():
     assert make_protocol("OUE", list("ab"), {"epsilon": 1.0}) == make_protocol("oue", list("ab"), {"epsilon": 1.0})
     stated = {"truth": 0.5, "forced": [1, 1]}
     assert make_protocol("Forced response", ["no", "yes"], stated) == make_protocol("forced_response", ["no", "yes"], stated)
-    with pytest.raises(ArgumentError, match="did you mean crosswise"):
+    with pytest.raises(ArgumentError, match="mean crosswise"):
         make_protocol("croswise", ["no", "yes"], {"p": 0.3})
 
 
@@ -113,7 +113,7 @@ def test_a_number_of_categories_stands_for_as_many_labels(name):
         made += 1
         assert make_protocol(name, 4, parameters) == labelled
         assert make_protocol(name, parameters={"n_categories": 4} | parameters) == labelled
-        with pytest.raises(ArgumentError, match="categories must be the labels of the categories, or their number"):
+        with pytest.raises(ArgumentError, match="categories must"):
             make_protocol(name, parameters=parameters)
     assert made or name not in ("grr", "unary", "oue", "olh", "hadamard", "subset", "block_design")
 
@@ -126,5 +126,5 @@ def test_designs_and_matrices_know_their_categories():
     factors = {"factors": [{"protocol": "warner", "p": 0.7}, {"protocol": "grr", "epsilon": 1.0, "n_categories": 3}]}
     assert make_protocol("kronecker", parameters=factors) == make_protocol("kronecker", 6, factors)
     for count in (1, 0, -1, 1.5, True, 10**9):
-        with pytest.raises(ArgumentError, match="categories must be an integer >= 2"):
+        with pytest.raises(ArgumentError, match=r"categories must.*2"):
             make_protocol("grr", count, {"epsilon": 1.0})

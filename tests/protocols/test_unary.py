@@ -47,14 +47,14 @@ def test_any_rates(kappa, share):
 @each_row(
     "parameters, problem",
     [
-        ({"epsilon": 1.0}, "epsilon and variant"),
-        ({"kappa": 0.7}, "kappa and lam"),
-        ({"epsilon": 1.0, "variant": "sue"}, "symmetric, optimized, dual"),
-        ({"kappa": 0.3, "lam": 0.3}, "less than kappa"),
-        ({"kappa": 0.2, "lam": 0.3}, "less than kappa"),
-        ({"kappa": 1.0, "lam": 0.3}, "kappa must be"),
-        ({"kappa": 0.4, "lam": 0.0}, "lam must be"),
-        ({"epsilon": 1.0, "kappa": 0.5, "lam": 0.2}, "got epsilon, kappa, lam"),
+        ({"epsilon": 1.0}, "epsilon.*variant"),
+        ({"kappa": 0.7}, "kappa.*lam"),
+        ({"epsilon": 1.0, "variant": "sue"}, "symmetric,.*dual"),
+        ({"kappa": 0.3, "lam": 0.3}, "than kappa"),
+        ({"kappa": 0.2, "lam": 0.3}, "than kappa"),
+        ({"kappa": 1.0, "lam": 0.3}, "kappa must"),
+        ({"kappa": 0.4, "lam": 0.0}, "lam must"),
+        ({"epsilon": 1.0, "kappa": 0.5, "lam": 0.2}, "epsilon,.*kappa,.*lam"),
     ],
 )
 def test_parameters_that_do_not_fix_the_rates_are_refused(parameters, problem):
@@ -143,7 +143,7 @@ def test_labels_that_are_numbers_are_not_taken_for_positions():
         ("0xf", "not hexadecimal"),
         ("0xzz", "not hexadecimal"),
         ("0xf0f0", "2 bytes"),
-        ("0x01", "beyond its 5 categories"),
+        ("0x01", "beyond its 5"),
     ],
 )
 def test_malformed_texts_are_refused(text, problem):
@@ -157,11 +157,11 @@ def test_malformed_texts_are_refused(text, problem):
     [
         (np.zeros((2, 3), dtype=np.uint8), "shape"),
         (np.zeros(2, dtype=np.uint8), "shape"),
-        (np.full((2, 2), 1, dtype=np.uint8), "beyond its 9 categories"),
+        (np.full((2, 2), 1, dtype=np.uint8), "beyond its 9"),
         (np.zeros((2, 2), dtype=np.int64), "uint8"),
         (np.full((1, 9), 2), "neither 0 nor 1"),
         (np.full((1, 9), -1), "neither 0 nor 1"),
-        (np.full((1, 9), 0.5), "zeros and ones"),
+        (np.full((1, 9), 0.5), "zeros.*ones"),
     ],
 )
 def test_malformed_reports_are_refused(reports, problem):
@@ -190,7 +190,7 @@ def test_bits_of_the_client_are_independent_with_the_stated_rates():
 def test_lists_too_long_to_write_out_are_refused():
     protocol = UnaryEncoding.symmetric(40, 1.0)
     for method in (protocol.all_reports, protocol.channel, protocol.rational_channel):
-        with pytest.raises(InfeasibleError, match="too many possible reports"):
+        with pytest.raises(InfeasibleError, match="too many"):
             method()
 
 

@@ -98,7 +98,7 @@ def test_coefficients_and_items_are_those_of_the_survey(known):
     ):
         assert (abs(mean - truth) < 4 * sd).all() and (sd < 0.5).all()
     page = show(found)
-    assert "other items apply" in page.tables[2].title and page.tables[3].rows[0][0] == "x"
+    assert "items apply" in page.tables[2].title and page.tables[3].rows[0][0] == "x"
     assert predictions(found).sizes["category"] == 2
 
 
@@ -162,10 +162,10 @@ def test_cells_channels_and_labels_of_a_list():
     "change, error, match",
     [
         ({"method": "mle"}, InfeasibleError, "lists"),
-        ({"deniers": DENIERS}, ArgumentError, "ceiling and floor"),
+        ({"deniers": DENIERS}, ArgumentError, "ceiling.*floor"),
         ({"formula": "angry ~ x - 1"}, ArgumentError, "intercept"),
-        ({"design": None}, ArgumentError, "design must name"),
-        ({"protocol": {"0": ListExperiment(3).control, "1": GRR(8, 1.0)}}, ArgumentError, "one list experiment"),
+        ({"design": None}, ArgumentError, "design must"),
+        ({"protocol": {"0": ListExperiment(3).control, "1": GRR(8, 1.0)}}, ArgumentError, "list experiment"),
         ({"categories": ["a", "b", "c"]}, ArgumentError, "two labels"),
         ({"y": 9}, DataError, "outside 0..3"),
     ],

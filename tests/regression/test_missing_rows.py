@@ -62,8 +62,8 @@ def test_rows_that_lack_a_column_are_dropped(column, design):
     expected = regress(frame().drop(index=gone), protocol, **stated)
     np.testing.assert_allclose(found.coefficients, expected.coefficients)
     np.testing.assert_allclose(found.covariance, expected.covariance)
-    assert "3 of 80 rows are left out" in str(lb.show(found))
-    with pytest.raises(DataError, match=f"field '{column}': is missing in 3 of 80 rows; fill it in, or drop them"):
+    assert "3 of 80 rows" in str(lb.show(found))
+    with pytest.raises(DataError, match=rf"'{column}'.*3 of 80"):
         regress(table, protocol, **stated)
 
 
@@ -76,7 +76,7 @@ def test_a_row_needs_the_report_of_its_own_design():
     assert not both["report"].isna().any()
     assert regress(both, protocol, report="report", design="asked").coefficients.size
     both.loc[[1, 2], "report"] = None
-    with pytest.raises(DataError, match="is missing in 2 of 80 rows"):
+    with pytest.raises(DataError, match=r"missing.*2 of 80"):
         regress(both, protocol, report="report", design="asked")
     assert "2 of 80" in str(lb.show(regress(both, protocol, report="report", design="asked", incomplete="drop")))
 
@@ -96,9 +96,9 @@ def test_list_experiments_say_how_many_rows_lack_a_report_or_a_group():
     table = pd.DataFrame({"y": [0.0, 1.0, np.nan, 2.0] * 5, "g": [0.0, 1.0, 1.0, np.nan] * 5, "x": range(20)})
     for column in "yg":
         whole = table.dropna(subset=["g" if column == "y" else "y"])
-        with pytest.raises(DataError, match=f"field '{column}': is missing in 5 of 15 rows"):
+        with pytest.raises(DataError, match=rf"'{column}'.*5 of 15"):
             lb.regress(whole, "y ~ x", ListExperiment(2), report="y", design="g")
-    with pytest.raises(DataError, match="row 1: report 7 is outside"):
+    with pytest.raises(DataError, match="row 1: report 7"):
         lb.regress(table.assign(y=7), "y ~ x", ListExperiment(2), report="y", design="g", incomplete="drop")
 
 
@@ -109,14 +109,14 @@ def test_errors_name_the_row_of_the_frame(row, design):
     table.loc[row, "y"] = "perhaps"
     table.loc[0, "x"] = None
     stated = {"design": "asked"} if design else {}
-    with pytest.raises(DataError, match=f"row {row + 1}: unknown report 'perhaps'"):
+    with pytest.raises(DataError, match=rf"row {row + 1}:.*'perhaps'"):
         regress(table, MIXED if design else DEVICE, incomplete="drop", **stated)
     table.loc[row, "y"] = ""
-    with pytest.raises(DataError, match=f"row {row + 1}: .*make it None, and incomplete='drop' leaves such rows out"):
+    with pytest.raises(DataError, match=rf"row {row + 1}:.*None.*incomplete='drop'"):
         regress(table, MIXED if design else DEVICE, incomplete="drop", **stated)
     table = frame()
     table.loc[row, "asked"] = "by post"
-    with pytest.raises(DataError, match=f"row {row + 1}: has the value 'by post'"):
+    with pytest.raises(DataError, match=rf"row {row + 1}:.*'by post'"):
         regress(table, design="asked")
 
 

@@ -291,7 +291,7 @@ def test_separation_has_no_maximum_and_a_posterior():
 def test_a_device_that_tells_nothing_is_refused(method):
     """Two normals fit any skewed outcome: their form is no measurement of who is who."""
     blind = lb.protocols.Channel(np.full((2, 2), 0.5))
-    with pytest.raises(InfeasibleError, match="Only the form of normal"):
+    with pytest.raises(InfeasibleError, match=r"form.*normal"):
         asked(people(), device=blind, method=method)
 
 

@@ -289,7 +289,7 @@ def test_a_device_that_keeps_its_permanent_answer_sends_what_the_rows_say(protoc
         variance = law.noise(held, np.array([times]), np.ones(1))
         assert abs(supports[:, category].mean() - law.first(held)) < 5.5 * math.sqrt(variance / n)
         assert abs(supports[:, category].var() / variance - 1) < 0.35
-    with pytest.raises(ArgumentError, match="what was given is private"):
+    with pytest.raises(ArgumentError, match="is private"):
         protocol.permanent_one(A, bytes(32))
 
 
@@ -330,16 +330,16 @@ def test_tallies_of_users_add_up_with_their_lengths():
             MemoizedGRR(A, 2.0, 1.5, 2),
             [0, 1, 0],
             [5, 5, 5],
-            r"user 5 has 3 reports, more than the 2 .* budget of 1\.\d+ nats",
+            r"user 5.*3 reports.*1\.\d+",
         ),
-        (MemoizedGRR(A, 2.0, 1.5), [0, 3], ["x", "x"], r"report 3 is outside 0\.\.2"),
-        (MemoizedGRR(A, 2.0, 1.5), [0, 1], ["x", None], "a report has no user"),
-        (MemoizedGRR(A, 2.0, 1.5), [0, 1], [1.0, math.nan], "a report has no user"),
-        (MemoizedGRR(A, 2.0, 1.5), [0, 1], ["x", " "], "a report has no user"),
-        (MemoizedGRR(A, 2.0, 1.5), [0, 1], np.array(["2026-11-22", "NaT"], dtype="datetime64[D]"), "a report has no user"),
-        (LOLOHA(A, 2.0, 1.5, 2), [[4, 0], [5, 0]], ["x", "x"], "user 'x' has reports under two seeds, 5 and 4"),
-        (DBitFlip(A, 2.0, 3, 1), [[1, 1, 0, 0], [1, 0, 1, 0]], ["x", "x"], "user 'x' has reports on different buckets"),
-        (DBitFlip(A, 2.0, 3, 1), [[1, 1, 0, 0], [1, 2, 0, 0]], ["x", "x"], "user 'x' has a memoized bit that changes"),
+        (MemoizedGRR(A, 2.0, 1.5), [0, 3], ["x", "x"], r"report 3.*0\.\.2"),
+        (MemoizedGRR(A, 2.0, 1.5), [0, 1], ["x", None], "no user"),
+        (MemoizedGRR(A, 2.0, 1.5), [0, 1], [1.0, math.nan], "no user"),
+        (MemoizedGRR(A, 2.0, 1.5), [0, 1], ["x", " "], "no user"),
+        (MemoizedGRR(A, 2.0, 1.5), [0, 1], np.array(["2026-11-22", "NaT"], dtype="datetime64[D]"), "no user"),
+        (LOLOHA(A, 2.0, 1.5, 2), [[4, 0], [5, 0]], ["x", "x"], "'x'.*two seeds.*5.*4"),
+        (DBitFlip(A, 2.0, 3, 1), [[1, 1, 0, 0], [1, 0, 1, 0]], ["x", "x"], "'x'.*different buckets"),
+        (DBitFlip(A, 2.0, 3, 1), [[1, 1, 0, 0], [1, 2, 0, 0]], ["x", "x"], "'x'.*memoized bit"),
     ],
 )
 def test_contradictory_users_are_refused_in_one_sentence(protocol, reports, user, message):
@@ -348,26 +348,26 @@ def test_contradictory_users_are_refused_in_one_sentence(protocol, reports, user
 
 
 def test_counts_and_users_do_not_go_together_and_users_match_reports():
-    with pytest.raises(ArgumentError, match="counts must be left out"):
+    with pytest.raises(ArgumentError, match=r"counts must.*left"):
         Tally(GRR(A, 1.0), [0, 1], [1, 2], user=[1, 2])
-    with pytest.raises(ArgumentError, match="user must be one name for each of 2 reports"):
+    with pytest.raises(ArgumentError, match=r"user must.*2"):
         Tally(GRR(A, 1.0), [0, 1], user=[1, 2, 3])
 
 
 @pytest.mark.parametrize(
     "build, message",
     [
-        (lambda: MemoizedGRR.from_levels(A, 1.0, 1.0), "epsilon_one must be below epsilon_infinity"),
-        (lambda: MemoizedUnary.from_levels(A, 2.0, 1.9, "l-oue"), "all that one report of l-oue can reach"),
+        (lambda: MemoizedGRR.from_levels(A, 1.0, 1.0), "epsilon_one must"),
+        (lambda: MemoizedUnary.from_levels(A, 2.0, 1.9, "l-oue"), "l-oue.*reach"),
         (lambda: MemoizedUnary.from_levels(A, 2.0, 1.0, "l-x"), "variant"),
         (lambda: DBitFlip(A, 2.0, 4, 1), "buckets"),
-        (lambda: DBitFlip(A, 2.0, 3, 1, 0.5), "flip must be below 1/2"),
-        (lambda: Repeated(MemoizedGRR(A, 2.0, 1.0)), "makes histories already"),
-        (lambda: MemoizedRappor(GRR(A, 1.0)), "must be a Rappor"),
+        (lambda: DBitFlip(A, 2.0, 3, 1, 0.5), "flip must.*1"),
+        (lambda: Repeated(MemoizedGRR(A, 2.0, 1.0)), "histories already"),
+        (lambda: MemoizedRappor(GRR(A, 1.0)), "a Rappor"),
         (lambda: MemoizedGRR(A, 2.0, 1.0, 0), "times"),
-        (lambda: MemoizedGRR(A, 2.0, 1.0, [(1, 1), (1, 2)]), "every number of reports once"),
-        (lambda: MemoizedGRR(A, 2.0, 1.0).privatize([0], np.random.default_rng(0)), "times must be stated"),
-        (lambda: make_protocol("repeated", ("a", "b"), {"of": {"epsilon": 1.0}}), "a table with a protocol"),
+        (lambda: MemoizedGRR(A, 2.0, 1.0, [(1, 1), (1, 2)]), "every number.*once"),
+        (lambda: MemoizedGRR(A, 2.0, 1.0).privatize([0], np.random.default_rng(0)), "times must"),
+        (lambda: make_protocol("repeated", ("a", "b"), {"of": {"epsilon": 1.0}}), "table.*protocol"),
     ],
 )
 def test_impossible_parameters_are_refused(build, message):

@@ -169,7 +169,7 @@ def test_every_format_of_files(name, tmp_path):
             lambda path=path: lb.scan(path, protocol, by="country"),
             lambda path=path: lb.read(path, protocol, by="country"),
         ):
-            with pytest.raises(lb.errors.DataError, match=f"x{suffix}.*{where}.*'?none'?"):
+            with pytest.raises(lb.errors.DataError, match=rf"x{suffix}.*{where}.*'?none'?"):
                 call()
 
 
@@ -185,13 +185,13 @@ def test_a_checkpoint_of_csv_files(tmp_path):
 @each_row(
     "content, sentence",
     [
-        ('report,g\n0,a\n"1,b\n2,c\n', "x.csv, line 4: is not a valid CSV file: unexpected end of data"),
-        ('report,g\n0,a\n1,"b\n2,c\n', "x.csv, line 4: is not a valid CSV file: unexpected end of data"),
-        ("report,g\n0,a\n1,b,c\n", "x.csv, line 3: has 3 cells, the header 2"),
-        ("report,g\n0,a\n\n\n7,b\n", "x.csv, line 5, field 'report': unknown report '7'"),
-        ('report,g\n"0",a\n1,"b\nb"\n7,b\n', "x.csv, line 5, field 'report': unknown report '7'"),
-        ("report,g\n0,a\n1,\n", "x.csv, line 3, field 'g': holds missing values"),
-        ("report,g", "has no rows"),
+        ('report,g\n0,a\n"1,b\n2,c\n', "x.csv.*4:.*unexpected"),
+        ('report,g\n0,a\n1,"b\n2,c\n', "x.csv.*4:.*unexpected"),
+        ("report,g\n0,a\n1,b,c\n", "x.csv.*3:.*3 cells.*2"),
+        ("report,g\n0,a\n\n\n7,b\n", "x.csv.*5,.*'report'.*'7'"),
+        ('report,g\n"0",a\n1,"b\nb"\n7,b\n', "x.csv.*5,.*'report'.*'7'"),
+        ("report,g\n0,a\n1,\n", "x.csv.*3,.*'g'"),
+        ("report,g", "no rows"),
     ],
 )
 def test_scans_of_csv_name_the_line(content, sentence, tmp_path):
@@ -203,7 +203,7 @@ def test_scans_of_csv_name_the_line(content, sentence, tmp_path):
 def test_a_reader_serves_one_pass_only():
     grr, oue = table_of(PROTOCOLS["grr"]), table_of(PROTOCOLS["oue"])
     agree(lb.scan(grr.to_reader(), PROTOCOLS["grr"], by="country"), lb.read(grr, PROTOCOLS["grr"], by="country"))
-    with pytest.raises(lb.errors.ArgumentError, match="can be read once"):
+    with pytest.raises(lb.errors.ArgumentError, match="read once"):
         lb.scan(oue.to_reader(), PROTOCOLS["oue"])
 
 
@@ -234,7 +234,7 @@ def test_every_form_of_a_set(protocol):
     for kind, columns in {"bytes": reports.T, "zeros and ones": members.T, "booleans": members.T.astype(bool)}.items():
         table = pa.table({f"{i}": values for i, values in enumerate(columns)} | {"country": country})
         assert lb.scan(table, protocol, report=[f"{i}" for i in range(len(columns))], by="country") == first, kind
-    with pytest.raises(lb.errors.DataError, match="field '1': row 3: must hold whole numbers from 0 to 1, got 2"):
+    with pytest.raises(lb.errors.DataError, match=r"'1': row 3:.*got 2"):
         wrong = {str(i): pa.array(values) for i, values in enumerate(members.T)} | {"1": pa.array([0, 0, 2] + 197 * [0])}
         lb.scan(pa.table(wrong), protocol, report=list(wrong))
 
@@ -296,7 +296,7 @@ def test_cells_that_share_a_pilot_add_up():
     assert list(countries) == [("BE",), ("FR",), ("NL",)]
     agree(countries, lb.read(table, protocol, by="country"))
     assert countries.samples["NL",].level >= max(found.samples[key].level for key in found if key[0] == "NL")
-    with pytest.raises(lb.errors.ArgumentError, match=r"different pilots: scan with pilot_by .* or expand all cells again"):
+    with pytest.raises(lb.errors.ArgumentError, match=r"different pilots.*pilot_by"):
         found.added()
     half = len(table) // 2
     parts = [Scan(part, protocol, by="country") for part in (table[:half], table[half:])]
@@ -316,7 +316,7 @@ def test_again_expands_at_given_pilots_with_a_spread():
     agree(found, lb.read(table, protocol, by="country"))
     np.testing.assert_allclose(found["FR",].pilot, points[1])
     assert found == scan.again(dict(zip(found, points, strict=True)), (0.3 * points) ** 2)
-    with pytest.raises(lb.errors.ArgumentError, match="must name every cell, NL is missing"):
+    with pytest.raises(lb.errors.ArgumentError, match=r"every cell.*NL"):
         scan.again({("BE",): points[0], ("FR",): points[1]})
     with pytest.raises(lb.errors.ArgumentError, match="are counted"):
         Scan(table_of(COUNTED["grr"]), COUNTED["grr"]).again(points)
@@ -353,7 +353,7 @@ def test_small_cells_keep_their_reports_where_a_summary_would_be_off():
     some = lb.scan(table, protocol, by=["country", "day"], pilot_by="country", keep=int(np.sort(sizes)[1]))
     whole = {key[0] for key, cell in some.items() if cell.likelihood.rows() is not None}
     assert len(whole) == 1 and len(some.added("country")) == 3
-    with pytest.raises(lb.errors.ArgumentError, match="joins cells whose reports were kept with cells that are summaries"):
+    with pytest.raises(lb.errors.ArgumentError, match=r"kept.*summaries"):
         some.added()
 
 
@@ -395,25 +395,25 @@ def test_files_of_summaries_are_read_together(name, tmp_path):
         found = lb.read(source)
         assert set(found) == set(whole) and all(found[key] == whole[key] for key in whole)
     lb.write(lb.scan(table, protocol, by="country"), tmp_path / "other.parquet")
-    with pytest.raises(lb.errors.ArgumentError, match="scans must have the same grouping columns"):
+    with pytest.raises(lb.errors.ArgumentError, match="scans must"):
         lb.read([paths[0], tmp_path / "other.parquet"])
     lb.write([0], tmp_path / "reports.parquet", GRR(3, 1.0))
-    with pytest.raises(lb.errors.DataError, match=r"reports\.parquet: is no file of summaries; read files"):
+    with pytest.raises(lb.errors.DataError, match=r"reports\.parquet:.*summaries"):
         lb.read([paths[0], tmp_path / "reports.parquet"])
     twice = [paths[0], shutil.copy(paths[0], tmp_path / "copy.parquet")]
     if protocol.countable():
-        with pytest.raises(lb.errors.ArgumentError, match=r'two scans hold the same reports; .* copies="add"'):
+        with pytest.raises(lb.errors.ArgumentError, match=r'same reports.*copies="add"'):
             lb.read(twice)
         assert lb.read(twice, copies="add").n_reports == 2 * lb.read(paths[0]).n_reports
     else:
         lb.write(lb.scan(table, protocol), tmp_path / "all.parquet")
-        with pytest.raises(lb.errors.ArgumentError, match="hold the same reports"):
+        with pytest.raises(lb.errors.ArgumentError, match="same reports"):
             lb.read([tmp_path / "all.parquet", shutil.copy(tmp_path / "all.parquet", tmp_path / "again.parquet")])
 
 
 def test_other_files_are_no_summaries(tmp_path):
     pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
-    with pytest.raises(lb.errors.ArgumentError, match="protocol must be given"):
+    with pytest.raises(lb.errors.ArgumentError, match="protocol must"):
         lb.read(tmp_path / "a.parquet")
 
 
@@ -495,7 +495,7 @@ def test_a_path_that_names_no_file_is_one_sentence():
 
     for door in (lb.read, lb.fit, lambda source: lb.scan(source, GRR(5, 1.0))):
         for path in (Broken(), "\ud800", "\ud800.parquet", "\ud800.toml"):
-            with pytest.raises(lb.LDPBayesError, match="path must be the name of a file"):
+            with pytest.raises(lb.LDPBayesError, match=r"path must.*file"):
                 door(path)
 
 
@@ -515,7 +515,7 @@ def test_the_protocol_is_read_from_the_reports(name, tmp_path):
     assert lb.scan(table, by="country") == found == lb.scan(duckdb.from_arrow(table), by="country")
     assert lb.scan(polars.from_arrow(table), by="country") == found
     other = GRR(protocol.n_categories, 0.5) if name == "grr" else UnaryEncoding.symmetric(20, 1.0)
-    with pytest.raises(lb.errors.DataError, match=r"states .* the argument"):
+    with pytest.raises(lb.errors.DataError, match=r"states.*argument"):
         lb.scan(table, other)
 
 
@@ -527,7 +527,7 @@ def test_categories_in_another_order_or_of_another_name_are_refused(name, tmp_pa
     for day, stated in enumerate([labels, labels[::-1], ["renamed", *labels[1:]]]):
         lb.write(reports, tmp_path / f"{day}.parquet", protocol, categories=stated)
     for other in (1, 2):
-        with pytest.raises(lb.errors.DataError, match=f"{other}.parquet.*states other categories than the scan, such as"):
+        with pytest.raises(lb.errors.DataError, match=rf"{other}.parquet.*other categories"):
             lb.scan([tmp_path / "0.parquet", tmp_path / f"{other}.parquet"])
 
 
@@ -546,8 +546,8 @@ def reports(tmp_path, monkeypatch):
 def test_scan_then_fit(reports, capsys):
     by = ["--by", "country,day", "--pilot-by", "country", "--sample", 1000]
     status, out, err = run(capsys, "scan", "r*.parquet", *by, "--output", "s.parquet", "--page", "s.md")
-    assert status == 0 and "180 reports in 3 cells" in out and "summary" in out, err
-    assert "ldpbayes fit s.parquet" in out and "Wrote s.parquet." in out and pathlib.Path("s.md").exists()
+    assert status == 0 and "180 reports in 3" in out and "summary" in out, err
+    assert "fit s.parquet" in out and "Wrote s.parquet." in out and pathlib.Path("s.md").exists()
     found = lb.scan("r*.parquet", by=["country", "day"], pilot_by="country", sample=1000)
     assert lb.read("s.parquet") == found
     fitted = lb.fit("s.parquet", "jeffreys", draws=0, estimates=False)
@@ -558,7 +558,7 @@ def test_scan_then_fit(reports, capsys):
     assert list(added) == [("BE",), ("FR",), ("NL",)] and added.by == ("country",)
     stated = ["--protocol", "oue", "-p", "epsilon=1", "--n-categories", 20]
     status, out, err = run(capsys, "scan", "bare.parquet", *stated, "--by", "day")
-    assert status == 0 and "90 reports in 3 cells" in out, err
+    assert status == 0 and "90 reports in 3" in out, err
 
 
 @each_row(
@@ -619,21 +619,21 @@ def nulls(n=50, at=37, column="country"):
 @each_row(
     "tables, sentence",
     [
-        ([grr_table(), bad_row()], r"1.parquet, field 'report': row 38: report 5 is outside 0..4"),
-        ([bad_row(value=-1)], r"0.parquet, field 'report': row 38: report -1 is outside 0..4"),
-        ([nulls()], r"0.parquet, field 'country': row 38: holds missing values"),
-        ([nulls(column="report")], r"0.parquet, field 'report': row 38: holds missing values"),
-        ([grr_table(), pa.table({"report": [1]})], r"1.parquet: has no column 'country'; it has report"),
+        ([grr_table(), bad_row()], "1.parquet.*'report'.*38:.*5"),
+        ([bad_row(value=-1)], "0.parquet.*'report'.*38:.*-1"),
+        ([nulls()], "0.parquet.*'country'.*38:"),
+        ([nulls(column="report")], "0.parquet.*'report'.*38:"),
+        ([grr_table(), pa.table({"report": [1]})], "1.parquet:.*'country'.*report"),
         (
             [grr_table(), pa.table({"report": ["1"], "country": ["NL"]})],
-            r"1.parquet, field 'report': holds texts, but",
+            "1.parquet.*'report': holds",
         ),
         (
             [grr_table(), pa.table({"report": [1], "country": [3]})],
-            r"1.parquet, field 'country': holds whole numbers, but",
+            "1.parquet.*'country': holds",
         ),
-        ([pa.table({"report": [1], "country": [[1]]})], r"0.parquet, field 'country': must hold texts, numbers or dates"),
-        ([pa.table({"report": [b"\1"], "country": ["NL"]})], r"0.parquet, field 'report': holds bytes"),
+        ([pa.table({"report": [1], "country": [[1]]})], "0.parquet.*'country': must"),
+        ([pa.table({"report": [b"\1"], "country": ["NL"]})], "0.parquet.*'report': holds"),
     ],
 )
 def test_bad_files_are_one_sentence(tables, sentence, tmp_path_factory):
@@ -647,7 +647,7 @@ def test_truncated_files_are_one_sentence(kept, tmp_path):
     path = written(tmp_path, grr_table(5000)) / "0.parquet"
     data = path.read_bytes()
     path.write_bytes(data[: int(kept * len(data))])
-    with pytest.raises(lb.errors.DataError, match=r"0.parquet: is not a readable Parquet file"):
+    with pytest.raises(lb.errors.DataError, match=r"0.parquet:.*readable"):
         lb.scan(path, GRR(5, 1.0), by="country")
 
 
@@ -666,34 +666,34 @@ def test_bad_bits_name_their_row(tmp_path):
     reports = protocol.privatize(np.zeros(40, dtype=int), np.random.default_rng(0))
     reports[31, -1] |= 1
     path = written(tmp_path, pa.table({"report": packed(reports)}), row_group_size=7) / "0.parquet"
-    with pytest.raises(lb.errors.DataError, match=r"0.parquet, field 'report': row 32: a report has bits set beyond its 20"):
+    with pytest.raises(lb.errors.DataError, match=r"0.parquet.*'report'.*32:.*20"):
         lb.scan(path, protocol)
     short = pa.table({"report": pa.array([bytes(3), bytes(2)], pa.binary())})
-    with pytest.raises(lb.errors.DataError, match=r"field 'report': row 2: a report has 2 bytes, it must have 3"):
+    with pytest.raises(lb.errors.DataError, match=r"'report'.*row 2:.*3"):
         lb.scan(short, protocol)
     size = SUMMED["subset"].size
-    with pytest.raises(lb.errors.DataError, match=rf"row 1: a report has 0 members, it must have {size}"):
+    with pytest.raises(lb.errors.DataError, match=rf"row 1:.*0 members.*{size}"):
         lb.scan(pa.table({"report": [bytes(4)]}), SUMMED["subset"])
 
 
 @each_row(
     "change, sentence",
     [
-        ({"data": 3}, "the data must be files"),
-        ({"data": "nowhere/*.parquet"}, "nowhere/.*: matches no file"),
-        ({"data": "nowhere.parquet"}, "nowhere.parquet: cannot be read"),
-        ({"protocol": GRR}, "protocol must be an object"),
-        ({"report": ["a", "b"]}, r"report must name 1 column \(report\), got 2"),
-        ({"by": ["country", "country"]}, "by must name distinct columns"),
-        ({"by": "report"}, "by must name distinct columns"),
-        ({"by": 3}, "by must be the name of a column"),
-        ({"pilot_by": "day"}, r"pilot_by must name some of the columns of by \(country\), got day"),
-        ({"jobs": 0}, "jobs must be an integer >= 1"),
-        ({"sample": -1}, "sample must be an integer >= 0"),
-        ({"categories": ["a", "b"]}, "categories must be the protocol's 5 labels, got 2"),
-        ({"checkpoint": "state"}, "checkpoint needs files"),
-        ({"data": pa.table({"report": pa.array([], pa.int64()), "country": pa.array([], pa.string())})}, "has no rows"),
-        ({"data": pa.table({"report": [1]})}, "has no column 'country'"),
+        ({"data": 3}, "data must"),
+        ({"data": "nowhere/*.parquet"}, "nowhere/.*: matches"),
+        ({"data": "nowhere.parquet"}, "nowhere.parquet: cannot"),
+        ({"protocol": GRR}, "protocol must"),
+        ({"report": ["a", "b"]}, "report must.*2"),
+        ({"by": ["country", "country"]}, "by must"),
+        ({"by": "report"}, "by must"),
+        ({"by": 3}, "by must"),
+        ({"pilot_by": "day"}, "pilot_by must.*country.*day"),
+        ({"jobs": 0}, "jobs must.*1"),
+        ({"sample": -1}, "sample must.*0"),
+        ({"categories": ["a", "b"]}, "categories must.*5.*2"),
+        ({"checkpoint": "state"}, "checkpoint needs"),
+        ({"data": pa.table({"report": pa.array([], pa.int64()), "country": pa.array([], pa.string())})}, "no rows"),
+        ({"data": pa.table({"report": [1]})}, "column 'country'"),
     ],
 )
 def test_bad_arguments_are_one_sentence(change, sentence):
@@ -705,9 +705,9 @@ def test_bad_arguments_are_one_sentence(change, sentence):
 def test_an_empty_source_of_reports_that_are_summed_is_one_sentence():
     protocol = SUMMED["oue"]
     scan = Scan(table_of(protocol)[:0], protocol, by="country")
-    with pytest.raises(lb.errors.DataError, match="has no rows"):
+    with pytest.raises(lb.errors.DataError, match="no rows"):
         scan()
-    with pytest.raises(lb.errors.DataError, match="has no rows"):
+    with pytest.raises(lb.errors.DataError, match="no rows"):
         scan.again(np.full(20, 0.05))
 
 
@@ -718,10 +718,10 @@ def test_a_source_that_changes_between_the_passes_is_refused(tmp_path):
     first = sum(map(scan.fold.partial, scan.pieces()))
     at = scan.fold.pilots(first)
     pq.write_table(table_of(protocol, 700), path)
-    with pytest.raises(lb.errors.DataError, match="changed between the two passes"):
+    with pytest.raises(lb.errors.DataError, match=r"changed.*passes"):
         scan.fold.finish(first, sum(scan.fold.partial(piece, at) for piece in scan.pieces()), at)
     pq.write_table(table_of(protocol).set_column(1, "country", pa.array(["XX"] * 600)), path)
-    with pytest.raises(lb.errors.DataError, match="the cell XX was not there in the first pass"):
+    with pytest.raises(lb.errors.DataError, match=r"XX.*first pass"):
         sum(scan.fold.partial(piece, at) for piece in scan.pieces())
 
 
@@ -756,7 +756,7 @@ def test_killed_and_resumed(tmp_path, monkeypatch):
     assert subprocess.run(command, cwd=ROOT, timeout=60).returncode == -signal.SIGKILL
     assert state.exists() and not out.exists()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
-    with pytest.raises(lb.errors.DataError, match="is the checkpoint of another scan"):
+    with pytest.raises(lb.errors.DataError, match=r"checkpoint.*another scan"):
         lb.scan(files, checkpoint=state)
     partial, read = Fold.partial, []
 
@@ -805,7 +805,7 @@ def test_ctrl_c_keeps_what_was_read(tmp_path, monkeypatch):
     again = Scan(str(tmp_path / "*.parquet"), protocol, checkpoint=state)
     assert again() == lb.scan(str(tmp_path / "*.parquet"), protocol)
     state.write_text("something else")
-    with pytest.raises(lb.errors.DataError, match="state: is not a checkpoint of a scan"):
+    with pytest.raises(lb.errors.DataError, match=r"state:.*checkpoint"):
         again()
 
 

@@ -51,7 +51,7 @@ def test_bad_arguments_are_one_sentence(file, settings, sentence):
 def test_without_pyspark(file, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspark", None)
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    with pytest.raises(lb.errors.ArgumentError, match=r"needs the package pyspark, .* pip install 'ldpbayes\[spark\]'"):
+    with pytest.raises(lb.errors.ArgumentError, match=r"pyspark.*ldpbayes\[spark\]"):
         lb.scan(file, GRR(5, 1.0), spark="local[2]")
 
 
@@ -60,9 +60,7 @@ def test_without_java(file, monkeypatch, tmp_path, no_session, capsys):
         monkeypatch.delenv("JAVA_HOME", raising=False)
         for name, value in setting.items():
             monkeypatch.setenv(name, value)
-        with pytest.raises(
-            lb.errors.ArgumentError, match=r"^Spark needs Java 17, .*apt-get install openjdk-17-jre-headless"
-        ):
+        with pytest.raises(lb.errors.ArgumentError, match=r"^Spark.*Java 17.*openjdk-17-jre-headless"):
             lb.scan(file, GRR(5, 1.0), spark="local[2]")
     out = tmp_path / "s.parquet"
     arguments = "--protocol grr -p epsilon=1 --n-categories 5 --spark local[2] --output"
@@ -78,10 +76,10 @@ def test_a_master_that_does_not_answer(file, monkeypatch, no_session, url):
     with socket.socket() as held:  # bound, but nobody listens
         held.bind(("127.0.0.1", 0))
         url = url.format(held.getsockname()[1])
-        with pytest.raises(lb.errors.ArgumentError, match=r"^Spark does not answer at '.*': Connection refused\.$"):
+        with pytest.raises(lb.errors.ArgumentError, match=r"^Spark.*Connection refused\.$"):
             lb.scan(file, GRR(5, 1.0), spark=url)
     for url in ("spark://", "spark://host:port", "spark://:7077"):
-        with pytest.raises(lb.errors.ArgumentError, match=r"(does not answer|must be the URL)"):
+        with pytest.raises(lb.errors.ArgumentError, match=r"(answer|URL)"):
             lb.scan(file, GRR(5, 1.0), spark=url)
 
 

@@ -90,7 +90,7 @@ def test_rows_without_bytes_are_no_reports(tmp_path, monkeypatch):
     pq.write_table(pa.table({"report": pa.array(["no", "yes"] * 50)}), path)
     monkeypatch.setattr(parquet_batches, "ITEMS", 10)
     monkeypatch.setattr(parquet_batches, "ROWS_A_BYTE", 0)
-    with pytest.raises(lb.errors.DataError, match="says that it holds 100 rows in"):
+    with pytest.raises(lb.errors.DataError, match="holds 100"):
         list(parquet_batches.read_batches(path, ["report"]))
 
 
@@ -99,7 +99,7 @@ def test_lists_of_long_labels_are_not_written_out(tmp_path):
     texts = pa.DictionaryArray.from_arrays(np.zeros(2**21, dtype=np.int32), pa.array(["x" * 20_000]))
     pq.write_table(pa.table({"report": pa.ListArray.from_arrays([0, 2**21], texts)}), tmp_path / "t.parquet")
     for door in (read, lambda *args, **settings: lb.scan(*args, **settings)):
-        with pytest.raises(lb.errors.DataError, match=r"t\.parquet, field 'report': has a row of more than"):
+        with pytest.raises(lb.errors.DataError, match=r"t\.parquet.*'report'.*row"):
             door(tmp_path / "t.parquet", lb.protocols.UnaryEncoding.optimized(32, 1.0), report="report")
 
 
@@ -184,7 +184,7 @@ def test_draws_of_many_categories_are_fewer():
 
 
 def test_a_study_without_end_is_refused():
-    with pytest.raises(ArgumentError, match="replications must be an integer >= 2 and <= 100000, got 1000000000000"):
+    with pytest.raises(ArgumentError, match=r"replications must.*1000000000000"):
         run_study(find_study("risk"), replications=10**12)
 
 

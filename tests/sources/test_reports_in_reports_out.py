@@ -127,9 +127,9 @@ def test_equal_keys_of_two_kinds_are_refused(first, second):
         for key in (first, second)
     ]
     tables = [pa.table({"report": reports, "key": [key] * 400}) for key in (first, second)]
-    with pytest.raises(DataError, match=r"field 'key': holds .* in some rows and .* in others"):
+    with pytest.raises(DataError, match=r"'key': holds.*others"):
         found[0].fold.finish(sum(found[0].fold.partial(table) for table in tables))
-    with pytest.raises(LDPBayesError, match=r"field 'key': holds .* in some rows and .* in others"):
+    with pytest.raises(LDPBayesError, match=r"'key': holds.*others"):
         found[0]() + found[1]()
     mixed = pd.DataFrame({"report": reports.to_pandas(), "key": pd.Series([first] * 300 + [second] * 100, dtype=object)})
     with pytest.raises(LDPBayesError):
@@ -141,9 +141,9 @@ def test_times_that_python_does_not_hold_are_refused():
     protocol, reports, categories = reports_of(True)
     table = pa.table({"report": reports, "key": column(AUTUMN, AUTUMN + 1, pa.timestamp("ns"))})
     for data in (table, table.to_pandas()):
-        with pytest.raises(DataError, match=r"field 'key': holds times finer than a microsecond, got .*001; round them"):
+        with pytest.raises(DataError, match=r"'key'.*microsecond.*001"):
             read(data, protocol, report="report", by="key", categories=categories)
-        with pytest.raises(DataError, match="finer than a microsecond"):
+        with pytest.raises(DataError, match="microsecond"):
             scan(data, protocol, report="report", by="key", categories=categories)
 
 
@@ -153,10 +153,10 @@ def test_a_lost_report_is_an_error(monkeypatch):
     table = pa.table({"report": reports, "key": COLUMNS["microseconds"][0]})
     merge = partials.merge
     monkeypatch.setattr(partials, "merge", lambda group, reports, counts: merge(group[1:], reports[1:], counts[1:]))
-    with pytest.raises(DataError, match=r"^400 reports were read and \d+ came out"):
+    with pytest.raises(DataError, match=r"^400 reports.*\d+ came"):
         scan(table, protocol, report="report", by="key", categories=categories)
     monkeypatch.setattr(tally, "groups_of", lambda group: [(0, np.arange(1))])
-    with pytest.raises(DataError, match=r"400 reports were read and \d+ came out"):
+    with pytest.raises(DataError, match=r"400 reports.*\d+ came"):
         read(table, protocol, report="report", by="key", categories=categories)
 
 
@@ -166,7 +166,7 @@ def test_a_file_with_fewer_rows_than_its_footer_says(tmp_path):
     found = Scan(written(pa.table({"report": reports})), protocol, report="report", categories=categories)
     (piece,) = found.pieces()
     object.__setattr__(piece, "n_rows", 500)
-    with pytest.raises(DataError, match="500 reports were read and 400 came out"):
+    with pytest.raises(DataError, match=r"500 reports.*400 came"):
         found.fold.partial(piece)
 
 
@@ -193,11 +193,11 @@ def test_users_of_two_kinds_are_not_one():
         if error:
             with pytest.raises(LDPBayesError):
                 read(frame, protocol, report="report", by_user="user")
-            with pytest.raises(LDPBayesError, match="of one kind"):
+            with pytest.raises(LDPBayesError, match="one kind"):
                 lb.Tally(protocol, [0] * len(users), user=users)
         elif max(map(str, users), key=len).isdecimal():  # Arrow holds no such numbers beside negative ones
             assert lb.Tally(protocol, [0] * len(users), user=users).n_reports == len(users)
-            with pytest.raises(DataError, match="field 'user': holds whole numbers beyond 64 bits"):
+            with pytest.raises(DataError, match=r"'user'.*64 bits"):
                 read(frame, protocol, report="report", by_user="user")
         else:
             assert lb.Tally(protocol, [0] * len(users), user=users).n_reports == len(users)

@@ -290,7 +290,7 @@ def test_identified_where_the_stack_gains_a_rank_for_each_denied_category(device
     assert found.identified == identified == (gained == len(collection.denied))
     assert np.isfinite(found.sd) == identified
     if not identified:
-        with pytest.raises(InfeasibleError, match="No number of reports"), pytest.warns(RankDeficientWarning):
+        with pytest.raises(InfeasibleError, match="No number"), pytest.warns(RankDeficientWarning):
             fit(collection)
 
 
@@ -298,7 +298,7 @@ def test_a_prior_decides_where_nothing_is_identified():
     alone = Collection(["no", "yes"], Tally(direct(), [0, 1], DIRECT, "direct")).with_deniers("yes", "no", "direct")
     with pytest.warns(RankDeficientWarning):
         tree = fit(alone, Denial(denial=(2, 18)), random_seed=1)
-    assert "do not decide between the shares" in facts_of(tree)["deniers"] and tree.attrs["prior_decides"]
+    assert "not decide" in facts_of(tree)["deniers"] and tree.attrs["prior_decides"]
     assert "estimate" not in tree.children and "honesty" not in facts_of(tree)
 
 
@@ -368,7 +368,7 @@ def test_check_and_page_say_who_denies(fitted, tmp_path):
     assert check(denied(DEVICE, np.array([180, 220]))).compliance.sentence().startswith("The reports do not show that some")
     page = show(tree, collection=denied())
     text = " ".join(note.text for note in page.notes)
-    assert "share δ of 'yes' who deny is identified" in text and "of no denial, δ = 0" in text
+    assert "δ of 'yes'" in text and "denial, δ = 0" in text
     predictive = next(figure for figure in page.figures if figure.name == "predictive")
     assert predictive.draw().axes  # the reports of those who deny are predicted as they are said
     page.save(tmp_path / "page.md")
@@ -386,12 +386,12 @@ def test_files_and_the_command_line(tmp_path, capsys):
     assert "[deniers]" in text and "noncompliance" not in text
     assert read(tmp_path / "s.toml") == collection
     (tmp_path / "s.toml").write_text(text.replace('say = "no"', 'say = "maybe"'))
-    with pytest.raises(Exception, match="say must be"):
+    with pytest.raises(Exception, match="say must"):
         read(tmp_path / "s.toml")
     write(survey(), tmp_path / "plain.toml")
     stated = [f"--set=deniers.{one}" for one in ("of=yes", "say=no", "channel=direct")]
     status, out, _ = run(capsys, "fit", tmp_path / "plain.toml", *stated, "--deniers-prior=1,3", "--draws=100")
-    assert status == 0 and "Beta(1, 3) for the share" in out
+    assert status == 0 and "Beta(1, 3)" in out
     for wrong in (stated[:2], ["--deniers-prior=1,3"], [*stated, "--noncompliance-prior=1,3"]):
         assert run(capsys, "fit", tmp_path / "plain.toml", *wrong)[0] == 2
 
@@ -419,7 +419,7 @@ def test_every_cell_has_its_own_share():
     summary = tree["summary"]
     own = summary["derived_mean"].sel(quantity="denial").values
     np.testing.assert_allclose(own[0], CHECK["denial"][0], atol=1e-5)
-    assert own[1] > 0.8 and "Every cell has its own δ" in facts_of(tree)["deniers"]
+    assert own[1] > 0.8 and "own δ" in facts_of(tree)["deniers"]
     assert tree["cells"]["honesty_p"].values.max() < 1e-5
     device = Collection(["no", "yes"], Tally(crosswise(0.25), [0, 1], DEVICE, "device"))
     mixed = Cells({"north": survey(), "south": device}, by="region").with_deniers("yes", "no", "direct")
@@ -467,7 +467,7 @@ def test_a_regression_with_a_formula_for_those_who_deny():
         mean, sd = (summary[f"{name}_{key}"].values[:, -1] for key in ("mean", "sd"))
         assert (abs(mean - truth) < 4 * sd).all() and (sd < 0.4).all() and found.attrs["converged"]
     page = show(found)
-    assert "log odds of denying" in page.tables[3].title and page.tables[3].rows[1][0] == "x"
+    assert "log odds" in page.tables[3].title and page.tables[3].rows[1][0] == "x"
     # The leave-one-out densities, at the draws: P(yes | direct) = p (1 − δ).
     draws = found.extend("log_likelihood", by="report")["log_likelihood"].to_dataset()
     log = next(iter(draws.values())).isel(chain=0, draw=0).values
@@ -514,8 +514,8 @@ def test_a_curve_over_the_share_who_deny():
     """At the estimate of δ, 1 − (100/400)/.55, the curve has the estimate of P; it turns where P is a half."""
     curve = sensitivity(denied(), "yes < 0.5", points=9)
     assert float(curve.sel(gamma=1 - 0.25 / 0.55, method="nearest")["answer"]) == pytest.approx(0.55, abs=1e-4)
-    assert "turns at δ = 0.463; δ is identified" in curve.sentence and "who deny" in show(curve).figures[0].caption
-    with pytest.raises(ArgumentError, match="all follow the device"):
+    assert "turns at δ = 0.463" in curve.sentence and "who deny" in show(curve).figures[0].caption
+    with pytest.raises(ArgumentError, match="all follow"):
         largest(fit(denied(), draws=50, random_seed=1, estimates=False), 1)
 
 
@@ -532,7 +532,7 @@ def test_what_cannot_be_stated_is_refused():
             plain.with_deniers(*wrong)
     with pytest.raises(ArgumentError, match="once"):
         denied().with_deniers("yes", "no", "direct")
-    with pytest.raises(ArgumentError, match="not identify both"):
+    with pytest.raises(ArgumentError, match="identify both"):
         denied().with_noncompliers({"no-sayer": {"device": 0, "direct": "no"}})
     for wrong in ((1, 1), (5,)):
         with pytest.raises(ArgumentError, match="of must"):
@@ -545,9 +545,9 @@ def test_a_flat_share_of_a_trait_that_is_denied_says_why_and_how():
     """The sentence named another derived quantity as the only choice; what it names now is a prior that works."""
     lists = Collection.from_lists(ListExperiment(1), [50, 50], [30, 50, 20], direct=[150, 50], trait="angry")
     both = lists.with_deniers(of="yes/1", say="no/1", channel="direct")
-    with pytest.raises(ArgumentError, match=r"a share of P, beside which some deny.*Tree.of_share\(survey, 'angry'\)"):
+    with pytest.raises(ArgumentError, match=r"deny.*Tree\.of_share\(survey,.*'angry'"):
         fit(both, "share:angry")
     told = prior_for(Tree.of_share(lists, "angry"), both).describe()
-    assert "for the shares of blocks" in told and "who deny" in told
-    with pytest.raises(ArgumentError, match="denial is the share of some respondents, not of all"):
+    assert "of blocks" in told and "who deny" in told
+    with pytest.raises(ArgumentError, match=r"denial.*some respondents"):
         fit(both, "share:denial")
