@@ -163,7 +163,7 @@ def choice[T](value: T, name: str, options: Collection) -> T:
     if not any(value is option or (isinstance(value, type(option)) and value == option) for option in options):
         near = difflib.get_close_matches(value, [str(option) for option in options], 1) if isinstance(value, str) else []
         hint = f"; did you mean {near[0]}?" if near else "."
-        raise ArgumentError(f"{name} must be one of {listed(options, most=40)}, got {shown(value)}{hint}")
+        raise ArgumentError(f"{name} must be one of {listed(options, most=60)}, got {shown(value)}{hint}")
     return value
 
 

@@ -134,7 +134,7 @@ def _conditional_table(tree, first, second, ci_prob):
     rows = TableRows(shares, first, second)
     mean, _, interval = rows.summary(shares, heading="share", spec=".3f")
     columns = [rows.label(first, key="given"), rows.label(second, key="level"), mean, interval]
-    return of_asked(filled(f"Shares of {second} given {first}", columns), "level")
+    return of_asked(filled(f"Shares of {second} given {first}", columns, detail=True), "level")
 
 
 def _notes(tree):
