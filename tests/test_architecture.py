@@ -26,6 +26,7 @@ LAYERS = [
         "doors",
         "entropy",
         "errors",
+        "version",
         "files",
         "hashing",
         "presenting",

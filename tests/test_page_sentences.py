@@ -41,8 +41,8 @@ QUESTIONS = {
     "predictions": ("regress", answers.predictions, (), {}),
     "comparisons": ("regress", answers.comparisons, ("female",), {}),
     "slopes": ("regress", answers.slopes, ("female",), {}),
-    "odds": ("regress", answers.odds_ratios, (), {}),
-    "odds of mle": ("mle", answers.odds_ratios, (), {}),
+    "odds": ("regress", answers.odds_ratio, (), {}),
+    "odds of mle": ("mle", answers.odds_ratio, (), {}),
     "poststratify": ("regress", answers.poststratify, (CENSUS,), {"count": "n"}),
     "poststratify by": ("regress", answers.poststratify, (CENSUS,), {"count": "n", "by": "female"}),
 }

@@ -48,8 +48,8 @@ def decision_given(
     -------
     dict
         ``decided_by``, one of VERDICTS, or "" where nothing can be said; prior_decides, 0 where that is the reports and 1
-        elsewhere; prior_share, the share of the population in categories that hang on the prior; ``decides``, the sentence,
-        empty where the reports decide; and ``decides_note``, why nothing is said.
+        elsewhere; prior_share, the share of people in categories that depend on the prior; ``decides``, the sentence, empty
+        where the reports decide; and ``decides_note``, why nothing is said.
     """
     by = "" if scaled is None else _of_population(scaled)
     share = math.nan if scaled is None else _held(scaled, 1, 2)

@@ -1,4 +1,4 @@
-"""How much the shares of a fit hang on the prior: it is scaled a little up and down, and the posterior is made again."""
+"""How much the shares of a fit depend on the prior: it is scaled a little up and down, and the posterior is made again."""
 
 import functools
 from collections.abc import Callable, Sequence

@@ -4,5 +4,7 @@
 MAX_BITS = 62
 #: Logarithms of odds ratios from here on stand for infinite ones.
 BEYOND = 1e4
+#: Conditional shares are printed and drawn for at most so many pairs: those with the largest Cramér's V.
+TOP = 6
 #: A Cramér's V below this is 0 but for rounding.
 NOTHING = 1e-12

@@ -6,14 +6,12 @@ from dataclasses import replace
 from ldpbayes import plots
 from ldpbayes.answers.base import source_of
 from ldpbayes.association import questions as answers
-from ldpbayes.association.constants import NOTHING
+from ldpbayes.association.constants import NOTHING, TOP
 from ldpbayes.pages.page import Column, Kind, Note, Page, figure_of, stated
 from ldpbayes.pages.prose import as_sentences, sourced
 from ldpbayes.pages.tables import TableRows, filled, interval_of, numbers_of, of_asked, percent
 from ldpbayes.result.facts import facts_of
 
-#: Conditional shares are printed for at most so many pairs: those with the largest Cramér's V.
-TOP = 6
 #: A Bayes factor beyond this many to one is called strong.
 STRONG = 10.0
 

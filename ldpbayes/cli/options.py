@@ -119,7 +119,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         "assignments of-regress": _option(
             _MANY,
             "KEY=VALUE",
-            _SET.format(f"{_SAMPLE}. {_DENY} Of a collection file also its other keys, such as missing."),
+            _SET.format(f"{_SAMPLE}. {_DENY} For a collection file also its other keys, such as missing."),
             "--set",
         ),
         "assignments of-private-groups": _option(
@@ -129,7 +129,7 @@ PANELS: dict[str, dict[str, tuple]] = {
             _MANY,
             "KEY=VALUE",
             "A key of the collection file that is planned; may be repeated. "
-            f"{_IGNORE}, such as noncompliance.no-sayer=no. Some are asked directly, and of those some deny: "
+            f"{_IGNORE}, such as noncompliance.no-sayer=no. Those who deny among people asked directly: "
             "deniers.of=yes, deniers.say=no.",
             "--set",
         ),
@@ -165,7 +165,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         ),
         "epsilon_column": _option(_TEXT, "COLUMN", "The column of the ε of each report; goes with --protocol."),
         "bitorder": _option(
-            str, "big|little", "How bits of sets stand: [bold]big[/bold] has the first category first, little last."
+            str, "big|little", "Order of the bits of sets: [bold]big[/bold] has the first category first, little last."
         ),
     },
     "The posterior": {
@@ -219,7 +219,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         "family": _option(
             _TEXT,
             "normal|bernoulli|poisson",
-            "Of the outcome, where a private answer is a predictor.",
+            "Law of the outcome, where a private answer is a predictor.",
         ),
         "private": _option(_TEXT, "FORMULA", "The formula of that private answer; by default it has the same covariates."),
         "deniers_formula": _option(
@@ -232,11 +232,11 @@ PANELS: dict[str, dict[str, tuple]] = {
             "--total",
         ),
         "reference": _option(_TEXT, "LABEL", "The category that coefficients are log odds against; the first by default."),
-        "link": _option(str, "NAME", "Of two categories: logit, probit, cloglog or cauchit."),
+        "link": _option(str, "NAME", "Link for two categories: logit, probit, cloglog or cauchit."),
         "incomplete": _option(str, "refuse|drop", "Rows without a covariate or a report."),
         "quantiles": _option(str, "LEVELS", "Levels of the quantiles."),
         "target": _option(
-            str, "distribution|frequency", "Of whom the answers are: the population (distribution), or these very people."
+            str, "distribution|frequency", "Answers about the population (distribution), or about these very people."
         ),
         "bins": _option(int | None, "NUMBER", "Number of bins; by default 100 to 200, by the number of records."),
         "ci_prob": _option(float, "PROBABILITY", "Probability of the equal-tailed intervals.", "--ci"),
@@ -299,7 +299,7 @@ PANELS: dict[str, dict[str, tuple]] = {
             "columns value and count.",
         ),
         "target of-plan": _option(
-            str, "distribution|frequency", "Whose shares: of the population (P), or of these very users (F)."
+            str, "distribution|frequency", "Shares of the population (P), or of these very users (F)."
         ),
         "estimator": _option(str, "mle|oracle", "mle: what MLE and posterior attain; oracle: the unbiased estimator."),
         "gamma": _option(
@@ -309,9 +309,9 @@ PANELS: dict[str, dict[str, tuple]] = {
             "--noncompliance-share",
         ),
         "deniers_share": _option(
-            _TEXT, "SHARE", "Of those asked directly, the share who deny, 0.1 by default; goes with --set deniers.of=LABEL."
+            _TEXT, "SHARE", "Share who deny among those asked directly, 0.1 by default; goes with --set deniers.of=LABEL."
         ),
-        "ci_prob of-plan": _option(float, "PROBABILITY", "Of the intervals that half-widths and powers are about.", "--ci"),
+        "ci_prob of-plan": _option(float, "PROBABILITY", "Probability of the intervals of half-widths and powers.", "--ci"),
         "groups": _option(
             int | None,
             "NUMBER",
@@ -355,8 +355,8 @@ PANELS: dict[str, dict[str, tuple]] = {
         "sample": _option(
             int | None,
             "NUMBER",
-            "Keep up to so many reports of each cell by chance, to check the summary; 10,000 where epsilon is above 1.5, "
-            "else 0.",
+            "Reports of each cell that a random sample keeps, to check the summary; 10,000 where epsilon is above 1.5, "
+            "otherwise 0.",
             min=0,
         ),
         "keep": _option(
@@ -389,7 +389,7 @@ PANELS: dict[str, dict[str, tuple]] = {
             _PATH, "FILE", "CSV file for the rows that --bad-rows skip leaves out, with place, reason and text."
         ),
         "checkpoint": _option(
-            _PATH, "FILE", "File for the state of the scan: the same command goes on where a killed one stopped."
+            _PATH, "FILE", "File for the state of the scan: the same command continues where a killed one stopped."
         ),
     },
     "Output": {
@@ -402,7 +402,7 @@ PANELS: dict[str, dict[str, tuple]] = {
             int | None, "ROWS", "Rows of a table to print, 40 by default, and further tables; files have all of them.", min=1
         ),
         "top of-associate": _option(
-            int | None, "PAIRS", "Print the conditional shares of so many pairs; --explain prints those of six.", min=1
+            int | None, "PAIRS", "Number of pairs whose conditional shares are printed; --explain prints six.", min=1
         ),
         **dict.fromkeys(
             [f"top of-{name}" for name in ("scan", "protocols")],
@@ -732,7 +732,7 @@ def read_table(path, names, report=None, texts=(), count=None):
     batches = list(source.batches(names if report else source.names(), strict=False))
     if not any(map(len, batches)):
         raise DataError("the source has no rows", source=path)
-    with foreign("has columns that do not go together", path):
+    with foreign("has columns that do not fit together", path):
         tables = [_counted(batch, count) if source.of_texts and count else batch.table for batch in batches]
         table = pyarrow.concat_tables(tables, promote_options="permissive")
     for i, field in enumerate(table.schema) if source.of_texts else ():

@@ -69,7 +69,7 @@ def command(
         )
     except KeyboardInterrupt:
         if checkpoint is not None:
-            printing.complain(f"{checkpoint} holds what was read: the same command goes on from there.", style=None)
+            printing.complain(f"{checkpoint} holds what was read: the same command continues from there.", style=None)
         raise
     if output is not None:
         summary_files.write(result, output)

@@ -399,9 +399,9 @@ class Collection(Reports):
             return ""
         if self.apart_by_design:
             return (
-                "Nobody answers two lists, so that no report says how the numbers of their items go together. The prior "
-                "does: they are independent given the trait, unless another prior was stated. The share of the trait does "
-                "not hang on it."
+                "Nobody answers two lists, so that no report says how the numbers of their items are related. Under the "
+                "prior they are independent given the trait, unless another prior was stated. The share of the trait does "
+                "not depend on it."
             )
         named = "; ".join(", ".join(group[:12]) + (", …" if len(group) > 12 else "") for group in groups)
         return (

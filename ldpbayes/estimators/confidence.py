@@ -380,7 +380,7 @@ def combined_interval(
 
     Where every report supports one category, those that support one of k categories are Binomial(n, kh + (g − h) P_A), which
     is inverted exactly. Elsewhere the interval holds the θ whose distance from the unbiased estimate is at most z √(V(θ)/n):
-    the mean square of a report's support, S_A − S_B, hangs on whether the value is in A, in B or in neither, and where the
+    the mean square of a report's support, S_A − S_B, depends on whether the value is in A, in B or in neither, and where the
     chances of two supports are known V is a quadratic function of θ = P_A − P_B (and of P_A + P_B, which is estimated).
     Other designs: of up to five categories, one against all others has the ends of that one (``confidence_intervals``);
     else the variance of what the reports add to the estimate, at the maximum of the likelihood where all reports can be

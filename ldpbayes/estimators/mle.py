@@ -110,7 +110,7 @@ class MLE:
             )
         likelihood = float(rows.log_likelihood(solution.p))
         sentences += _uniform_note(rows, solution.p, likelihood)
-        estimate = Estimate(name, solution.p, error, likelihood, solution.gap, " ".join(sentences))
+        estimate = Estimate(name, solution.p, error, likelihood, solution.gap, " ".join(sentences), collection=collection)
         if not certified:
             warn(sentences[0], DiagnosticWarning)
         return estimate

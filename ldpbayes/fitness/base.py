@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbayes import checks
+from ldpbayes.collections.collection import Collection
 from ldpbayes.collections.wrappers import AbstractWrapper
 from ldpbayes.presenting import AbstractResult
 
@@ -52,8 +53,8 @@ class Check:
         return f"{self.name} of channel {self.channel!r}" if self.channel else self.name
 
 
-@dataclass(frozen=True)
-class ComplianceTest:
+@dataclass(frozen=True, repr=False)
+class ComplianceTest(AbstractResult):
     """The likelihood-ratio test that nobody ignores the device (γ = 0), or denies (every δ = 0).
 
     Attributes
@@ -66,12 +67,15 @@ class ComplianceTest:
         Their share at the maximum.
     words : AbstractWrapper
         What is said of them.
+    source : str
+        Reports and design in words.
     """
 
     statistic: float
     p_value: float
     gamma: float
     words: AbstractWrapper
+    source: str = ""
 
     def sentence(self, level: float = 0.05) -> str:
         """Return whether some ignore the device or deny, at a level."""
@@ -100,6 +104,8 @@ class Fitness(AbstractResult):
         identify their share. It is no test of fit: the model that is tested has such respondents.
     source : str
         Reports and design in words.
+    collection : Collection or None
+        What was checked, for the picture; None of a summary, and of a check that was put together from its tests.
     """
 
     checks: tuple[Check, ...]
@@ -107,6 +113,7 @@ class Fitness(AbstractResult):
     notes: tuple[str, ...] = field(default=())
     compliance: ComplianceTest | None = None
     source: str = ""
+    collection: Collection | None = field(default=None, compare=False)
 
     def __post_init__(self):
         object.__setattr__(self, "level", checks.probability(self.level, "level", open_low=True, open_high=True))

@@ -91,7 +91,7 @@ def compliance_of_cells(labels: Sequence[str], p_values: ArrayLike, some: str, l
     where = np.flatnonzero(adjusted <= level)
     if not where.size:
         least = f"least p = {np.nanmin(adjusted):.3g}, adjusted for the number of cells"
-        return f"The reports show of none of {tested} cells that {some} ({least})."
+        return f"The reports do not show in any of {tested} cells that {some} ({least})."
     named = f"{', '.join(labels[int(c)] for c in where[:NAMED])}{', …' if where.size > NAMED else ''}"
     least, largest = adjusted[where].min(), adjusted[where].max()
     p_value = f"p = {largest:.3g}{' or less' if least < largest else ''}, adjusted for the number of cells"

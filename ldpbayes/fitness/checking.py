@@ -111,7 +111,7 @@ def check(
     elif not data.keeps_reports:
         tested = fitness_of_sums(data.likelihood, level)
     else:
-        tested = _check_one(data, level, random_seed, replications, estimate)
+        tested = replace(_check_one(data, level, random_seed, replications, estimate), collection=data)
     return replace(tested, source=mechanisms(data.channels()) or f"{data.n_reports:,} reports")
 
 

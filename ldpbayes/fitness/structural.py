@@ -19,7 +19,7 @@ from ldpbayes.protocols.base import Ancillary, PairRates
 MAX_PARTS = 64
 #: A mean is compared with its expectation, and pairs of bits with theirs, from this many reports on.
 LEAST_REPORTS = 100
-#: … where its error does not hang on fewer reports than these: those that differ, where most are equal …
+#: … where its error does not depend on fewer reports than these: those that differ, where most are equal …
 LEAST_DIFFERENT = 20.0
 #: Pairs of bits are counted in at most so many multiplications, on reports chosen at random where there are more.
 MAX_WORK = 2**30

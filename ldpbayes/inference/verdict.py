@@ -176,8 +176,8 @@ def of_weights(
         )
     else:
         problem = (
-            f"the weights are worth {100 * squares / kept:.1f} % of the draws for squared distances from the mean, which "
-            f"the sds hang on, where {100 * limits.squares:.1f} % are needed"
+            f"{100 * squares / kept:.1f} % of the draws are effective for squared distances from the mean, on which the sds "
+            f"depend, where {100 * limits.squares:.1f} % are needed"
         )
     wanted = max(limits.share * kept / max(effective, 1.0), limits.squares * kept / max(squares, 1.0))
     times = math.ceil(limits.margin * wanted)

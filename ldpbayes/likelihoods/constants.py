@@ -8,7 +8,7 @@ BELOW_ONE = 1 - 2.0**-50
 KEPT = 2**22
 #: Weights of so many entries of the rows, or of the rows once, are written out together.
 MAX_BLOCK = 2**17
-#: Rows that are read and added up together: their sums stay in the first-level cache, and tables are loaded seldom.
+#: Rows that are read and added up together: their sums stay in the first-level cache, and tables are loaded rarely.
 ROWS_IN_CACHE = 512
 #: Entries that are sorted by group at a time, to count supports and to expand, so that they stay in the cache; and the
 #: least number of reports for each group, for which the kernels make tables.

@@ -65,8 +65,8 @@ class HMC(AbstractPosterior):
         shaped = problem.alone or (prior.local() or prior.spectrum(np.zeros(prior.n_unknowns))) is not None
         if prior.n_unknowns > CURVATURES.most_dense and not shaped:
             return Refusal(
-                f"The method hmc takes at most {CURVATURES.most_dense} unknowns of a prior that does not know how they hang "
-                f"together; got {prior.n_unknowns}."
+                f"The method hmc takes at most {CURVATURES.most_dense} unknowns of a prior that does not state how they "
+                f"depend on each other; got {prior.n_unknowns}."
             )
         written, size = self.sampler.takes_reports(problem), entries(problem.likelihoods)
         if written and size > MAX_ENTRIES:

@@ -95,7 +95,8 @@ class Weighted(AbstractPosterior):
             found = max((draws for draws in every if draws is not None), key=lambda draws: draws.rank, default=None)
         if found is None:
             raise InfeasibleError(
-                "The prior has a probability at one value; with it and without it the posterior has a part each, weights "
-                "about the mode of one may miss most of the other, and the reports say too much for draws of the prior."
+                "The prior has a probability at one value, so that the posterior has a part with this value and one "
+                "without. Weights about the mode of one may miss most of the other, and the reports say too much for draws "
+                "of the prior."
             )
         return Outcome.of_weights(found, prior, found.values, split, rng)

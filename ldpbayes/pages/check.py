@@ -29,6 +29,7 @@ def of_check(result, *, title: str = "Check of fit", collection=None) -> Page:
     notes = [] if result.compliance is None else [Note(Kind.EVIDENCE, result.compliance.sentence(result.level))]
     notes += [Note(Kind.METHOD, text) for text in (result.notes if result.checks else ())]
     page = _page(result, title, columns, rows, notes, facts_of(result))
+    collection = result.collection if collection is None else collection
     return page if collection is None else replace(page, figures=tuple(_figures(result, collection)))
 
 
@@ -82,6 +83,19 @@ def of_check_of_cells(result, *, title: str = "Check of fit") -> Page:
         )
         facts["equality"] = {name: getattr(result.equality, name) for name in ("statistic", "df", "p_value")}
     return _page(result, title, columns, rows, notes, facts | {"level": result.level, "verdict": result.verdict})
+
+
+def of_compliance(result, *, title: str = "Who follows the device") -> Page:
+    """Return the Page of a ComplianceTest."""
+    columns = (
+        Column("statistic", "likelihood ratio", spec=".4g"),
+        Column("p_value", "p", spec=".3g", means=f"Probability of a ratio at least this large under {result.words.nobody}."),
+        Column("gamma", f"{result.words.symbol} at the maximum", spec=".3g", means=f"{result.words.some}: their share."),
+    )
+    row = (result.statistic, result.p_value, result.gamma)
+    facts = dict(zip(("statistic", "p_value", "gamma"), row, strict=True))
+    summary = sourced(result.sentence(), {"source": result.source})
+    return Page(title, (Table(title, columns, (row,)),), facts=facts, summary=summary)
 
 
 def facts_of(result) -> dict:

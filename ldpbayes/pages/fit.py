@@ -38,8 +38,8 @@ _STANDARD_ERROR = "Standard error of the estimate; empty where the estimate is 0
 #: What the arrays of unknowns of our priors are, by name.
 _ARRAYS = {
     "pooled": "The distribution of a typical group.",
-    "effect": "By how much the log of a group's share, less the mean of these over the categories, departs from the typical "
-    "group's: of two categories half the difference in log odds.",
+    "effect": "How far the log of a group's share, less the mean over the categories, is from that of the typical group. "
+    "With two categories it is half the difference in log odds.",
 }
 _DECIDED = "Whether twice the weight of its prior would move the hyperparameter, and whether the reports would move it back."
 #: Keys of columns, which a grouping column of the same name must not hide.

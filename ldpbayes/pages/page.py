@@ -314,14 +314,14 @@ class Page:
         return replace(self, notes=told)
 
     def brief(self) -> str:
-        """Return the answer alone: the summary, the first rows of the first table, verdict and warnings, as text."""
+        """Return the answer alone, as text: the summary first, the first rows of the first table, verdict and warnings."""
         first = (table.first(SHORT) for table in self.tables[:1])
         tables = tuple(replace(table, title="" if table.title == self.title else table.title) for table in first)
         verdict = tuple(note for note in self.notes if note.kind in (Kind.VERDICT, Kind.WARNING))
         page = Page(self.title, tables, verdict).in_lines("More: .notes and .page().")
         text = page.render("terminal").rstrip()
         title = "" if text.startswith(self.title) else self.title
-        return "\n".join(filter(None, [title, self.summary, text]))
+        return "\n".join(filter(None, [self.summary, title, text]))
 
     def __str__(self):
         return self.render("terminal")

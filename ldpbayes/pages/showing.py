@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ldpbayes import checks, files, rooms
 from ldpbayes.collections import Cells, Collection, as_data
@@ -13,14 +13,20 @@ from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.pages.about import about, again, fingerprint, known_of
 from ldpbayes.pages.page import TOP, Page
 from ldpbayes.pages.renderers import renderer_of, write
+from ldpbayes.plots.base import on_axes
 from ldpbayes.presenting import AbstractResult
 from ldpbayes.result import saving
 from ldpbayes.result.facts import facts_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 #: What of the core has a page, in words, by the class that knows it (of itself or of a base class); the builder of its page.
 PAGES = {
     "ldpbayes.fitness.base.Fitness": ("a Fitness", "pages.check.of_check"),
     "ldpbayes.fitness.cells.CellsFitness": ("a CellsFitness", "pages.check.of_check_of_cells"),
+    "ldpbayes.fitness.base.ComplianceTest": ("a ComplianceTest", "pages.check.of_compliance"),
+    "ldpbayes.estimators.estimate.Estimate": ("an Estimate", "pages.estimate.of_estimate"),
     "ldpbayes.road.methods.Choice": ("a Choice", "pages.data.of_choice"),
     "ldpbayes.collections.cells.Cells": ("Cells", "pages.data.of_cells"),
     "ldpbayes.collections.collection.Collection": ("a Collection", "pages.data.of_collection"),
@@ -119,6 +125,22 @@ def frame(result: Any, **settings: Any) -> Any:
     """
     name = None if settings else _builder(result)
     return rooms.function(TABLES[name])(result).frame() if name in TABLES else show(result, **settings).frame()
+
+
+def plotted(result: AbstractResult, ax: Any, style: dict[str, Any]) -> "Axes":
+    """Draw the first figure of the page of a result, and return its first Axes.
+
+    Parameters
+    ----------
+    result : AbstractResult
+    ax : matplotlib Axes, Figure or SubFigure, optional
+    style : dict
+        As for ``AbstractResult.plot``.
+    """
+    figures = result.page().figures
+    if not figures:
+        raise ArgumentError(f"This {type(result).__name__} has no picture; its numbers are in table().")
+    return on_axes(figures[0].alone or figures[0].draw, ax, style)
 
 
 def save(result: Any, path: str | PathLike) -> None:

@@ -50,9 +50,9 @@ def plot_plan(
         if len(chosen) != 3:
             raise ArgumentError(f"chosen must be a triple (x, error, protocol), got {shown(chosen)}.")
         chosen = checks.positive(chosen[0], "chosen"), checks.positive(chosen[1], "chosen"), checks.text(chosen[2], "chosen")
-    canvas = Canvas(ax, style, (WIDTH, 2.0 + 0.22 * len(curves)))
+    canvas = Canvas(ax, style, (WIDTH, 3.3 + 0.1 * len(curves)))
     (axes,) = canvas.axes
-    floors = {"bound": ("0.2", "-", "least possible error"), "open answers": ("0.5", ":", "open answers (no privacy)")}
+    floors = {"bound": ("0.2", "-", "least possible error"), "open answers": ("0.5", ":", "open answers")}
     marked, places = None, max(6, sum(name not in floors for name in curves))
     for i, (name, error) in enumerate(curves.items()):
         if name in floors:
@@ -69,11 +69,11 @@ def plot_plan(
         words = f"planned: {_words(chosen[2])}"
         axes.plot(*chosen[:2], "*", color=marked or BLACK, ms=15, mec="black", mew=0.8, ls="", zorder=5, label=words)
     axes.set(xscale="log", yscale="log", xlabel={"epsilon": "privacy level ε (nats)", "n": "number of reports n"}[along])
-    axes.set_ylabel(wrapped(label, 28), fontsize=SMALL)
+    axes.set_ylabel(wrapped(label, 24), fontsize=SMALL)
     _plain_ticks(axes.xaxis, values)
     _plain_ticks(axes.yaxis, axes.get_ylim())
     axes.grid(alpha=0.3, lw=0.5)
-    return canvas.finish("Planned error", most=3, width=46)
+    return canvas.finish("Planned error", most=3)
 
 
 def drawn_plans(plans: Plans, what: str, *, ax: Drawn | None = None, **style: Any) -> Drawn:

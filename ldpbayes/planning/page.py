@@ -4,7 +4,7 @@ import math
 
 from ldpbayes import checks
 from ldpbayes.hashing import MAX_BUCKETS
-from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, figure_of
+from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table, figure_of
 from ldpbayes.pages.prose import number_of
 from ldpbayes.pages.tables import filled, percent
 from ldpbayes.planning.figures import drawn_plans
@@ -149,7 +149,7 @@ def _prospects(plans, groups, delta, fakes):
         )
     without = [plan.protocol for plan in feasible if math.isnan(plan.gamma_sd)]
     if 0 < len(without) < len(feasible):
-        yield Note(Kind.WARNING, f"The law of those who ignore the device is stated by no report of {', '.join(without)}.")
+        yield Note(Kind.WARNING, f"Reports of {', '.join(without)} cannot follow the law of those who ignore the device.")
 
 
 def _subsets(plans):
@@ -210,6 +210,18 @@ def _summary(plans, what, assumed):
     text = f"With {', '.join(terms[:-1])} and {terms[-1]}, the protocol {best.protocol} {claim}"
     text += f", where P is {'that of the posterior' if assumed == 'posterior' else assumed}"
     return f"{text}; as many open answers would leave {best.open_answers:#.3g}." if best.open_answers > 0 else f"{text}."
+
+
+def of_validation(study, *, title: str = "More trials of the device") -> Page:
+    """Return the Page of a ValidationStudy: a row for each number of trials and category."""
+    columns = (
+        Column("times", "times the trials", spec=".4g", means="Infinite where the device is known."),
+        Column("category", "category", spec=".0f", means="Its place, from 0."),
+        Column("sd", "sd of the share", spec="#.3g"),
+    )
+    rows = [(t, x, float(sd)) for t, row in zip(study.times, study.sd, strict=True) for x, sd in enumerate(row)]
+    facts = {"times": study.times, "sd": study.sd}
+    return Page(title, (Table(title, columns, tuple(rows)),), facts=facts, summary=study.sentence)
 
 
 def checked_kind(value, name):

@@ -296,7 +296,7 @@ class AbstractPrior(abc.ABC):
         return None
 
     def disjoint(self) -> tuple[int, int] | None:
-        """Return (start, k) where z[start:] come k at a time and no cell hangs on two of these, else None."""
+        """Return (start, k) where z[start:] come k at a time and no cell depends on two of these, else None."""
         return self.local()
 
     def spectrum(self, z: np.ndarray) -> tuple[int, np.ndarray, np.ndarray] | None:

@@ -68,7 +68,7 @@ def plot_private_quantiles(
         quantity_name(name) + (f"\n{', '.join(map(str, result.cells[cell]))}" if cell is not None else "")
         for cell, name in labels
     ]
-    forest(axes, texts, series, width=24 if len(shown) == 1 else 200, reach=0.26, palette=canvas.colors)
+    forest(axes, texts, series, width=20 if len(shown) == 1 else 200, reach=0.26, palette=canvas.colors)
     values = np.concatenate([np.concatenate(part[1:]) for part in series])
     values = values[np.isfinite(values)]
     if result.levels is None and values.size and values.min() > 0 and values.max() / values.min() > 10**DECADES:
@@ -159,7 +159,7 @@ def _thousands(value, position):
 
 
 def _with_unit(name, unit):
-    return f"{wrapped(name, 40)} ({plain(unit)})" if unit else wrapped(name, 40)
+    return f"{wrapped(name, 32)} ({plain(unit)})" if unit else wrapped(name, 32)
 
 
 def _bands(canvas, axes, result, cell, at, curves):
@@ -170,7 +170,7 @@ def _bands(canvas, axes, result, cell, at, curves):
         axes.fill_between(at, band["lower"], band["upper"], color=style["color"], alpha=0.22, lw=0)
         axes.plot(at, band["mean"], color=style["color"], ls=style["ls"], lw=1.8, label=wrapped(group, 24))
     if cell is not None:
-        axes.set_title(wrapped(", ".join(map(str, result.cells[cell])), 40), fontsize=LABEL)
+        axes.set_title(wrapped(", ".join(map(str, result.cells[cell])), 34), fontsize=LABEL)
 
 
 def _finish(canvas, title, second, result):
@@ -179,4 +179,4 @@ def _finish(canvas, title, second, result):
         axes.grid(alpha=0.3, lw=0.5)
     handles, _ = canvas.axes[0].get_legend_handles_labels()
     text = f"{title}: {100 * result.ci_prob:g} % {second}{left}"
-    return canvas.finish(text, handles, most=2 if len(handles) < 5 else 3, width=46)
+    return canvas.finish(text, handles, most=2 if len(handles) < 5 else 3)

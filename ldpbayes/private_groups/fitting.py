@@ -80,7 +80,7 @@ def by_private_group(
     deviation and what precision explains, or where the draws cannot be trusted, "auto" hands over to the curves of rounding
     classes, and then to the recipe with a bootstrap. The result names its method and the reason.
 
-    A mean that hangs on a handful of records, because the tail of the values is too long for its interval to hold, is left
+    A mean that depends on a handful of records, because the tail of the values is too long for its interval to hold, is left
     out, and so are a quantile whose interval ends at the value of one record, beyond which nothing is known, and a
     combination of covariates whose answer fails; ``left_out`` says so, and the rest is delivered.
 
@@ -261,7 +261,7 @@ def _failure(result: PrivateGroups, c: int, unsound: Collection[int]) -> str:
 
 
 def _hanging(result: PrivateGroups, records: Records) -> str:
-    """Return the sentence about means that hang on a handful of records."""
+    """Return the sentence about means that depend on a handful of records."""
     sizes = np.bincount(records.cell, minlength=len(result.cells)).tolist()
     few = [
         f"{k:,} of {n:,}{' in ' + label_of(key) if result.by else ''}"

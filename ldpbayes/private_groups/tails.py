@@ -1,4 +1,4 @@
-"""Means that hang on a handful of records: tails so long that a mean has no interval that holds."""
+"""Means that depend on a handful of records: tails so long that a mean has no interval that holds."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ def hangs_on(value: np.ndarray, weight: np.ndarray) -> int:
 
     An interval of a mean holds where the variance is finite: where excesses over a high threshold have a Pareto law of a
     shape below one half. The shape is fitted as for importance weights (Vehtari et al., 2024), on either side; so few
-    records as make half of the variance have to agree, because rounding bends the fit. A mean that hangs on one record
+    records as make half of the variance have to agree, because rounding bends the fit. A mean that depends on one record
     needs no fit.
 
     Parameters

@@ -39,7 +39,7 @@ _FLOOR = Context(prec=60, rounding=ROUND_FLOOR)
 class UnlistedWords(AbstractLaw):
     """How people report whose word is no candidate: h bits B of the filter are drawn at random, with replacement.
 
-    P(report) = (1/C) E_B Π_b Bernoulli(y_b; q* if b ∈ B else p*), which hangs on the number of ones alone. People with one
+    P(report) = (1/C) E_B Π_b Bernoulli(y_b; q* if b ∈ B else p*), which depends on the number of ones alone. People with one
     word in one cohort share B. Each by itself has this law, but they depend on each other, so that it serves for words of
     which each has few people. ``check`` tests the bits: few words with many set some bits more often than others.
     """

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from ldpbayes.errors import ArgumentError, shown
-from ldpbayes.plots.base import LABEL, WIDTH, Canvas, Drawn, asked, checked, forest, one_of, plain
+from ldpbayes.plots.base import LABEL, WIDTH, Canvas, Drawn, asked, checked, forest, one_of, pitch, plain
 from ldpbayes.plots.groups import in_words, spaced
 from ldpbayes.priors.links import scale_of
 from ldpbayes.regression.maximum import Maximum
@@ -50,7 +50,7 @@ def plot_coefficients(result: Any, *, intercept: Any = False, ax: Drawn | None =
         plain(f"{scale_of(facts_of(result).get('link', 'logit'))} against {reference}, {level} interval"), fontsize=LABEL
     )
     more = f" (the first {len(shown)} of {len(places)} terms)" if len(shown) < len(places) else ""
-    return canvas.finish(title, most=3, width=50, legend=len(categories) > 1, more=more)
+    return canvas.finish(title, most=3, legend=len(categories) > 1, more=more)
 
 
 @checked({"result": one_of("xarray", "Dataset", "what predictions returned")})
@@ -61,13 +61,13 @@ def plot_predictions(result: Any, *, ax: Drawn | None = None, **style: Any) -> D
     ----------
     result : Dataset
     """
-    names = result["mean"].dims if {"mean", "lower", "upper"} <= set(result.data_vars) else ()
+    if not is_predicted(result):
+        raise ArgumentError("result must be what predictions, comparisons, slopes or poststratify returned.")
+    names = result["mean"].dims
     of_outcome = names == ("comparison",) or "share_mean" in result.data_vars
     if names == ("comparison",):
         result, names = result.expand_dims(category=["the outcome"]), ("comparison", "category")
     dims = [dim for dim in names if dim != "category"]
-    if "category" not in names or len(dims) > 1:
-        raise ArgumentError("result must be what predictions, comparisons, slopes or poststratify returned.")
     rows = result.sizes[dims[0]] if dims else 1
     labels = _labels(result, dims[0]) if dims else ["all"]
     categories = [str(name) for name in result["category"].values]
@@ -95,23 +95,31 @@ def plot_predictions(result: Any, *, ax: Drawn | None = None, **style: Any) -> D
     more = f" (the first {ROWS} of {rows:,} rows)" if ROWS < rows else ""
     title = result.attrs.get("question") if dims == ["group"] else ""
     title = title or (result.attrs.get("question") if of_outcome else "Predicted shares")
-    return canvas.finish(title, most=3, width=50, legend=len(order) > 1, more=more)
+    return canvas.finish(title, most=3, legend=len(order) > 1, more=more)
 
 
-def drawn_forest(terms: list[str], what: str, values: list[Any], level: str) -> Any:
+def is_predicted(answer: xr.Dataset) -> bool:
+    """Return whether plot_predictions draws an answer: intervals of categories, or of an outcome, along one dim at most."""
+    names = answer["mean"].dims if {"mean", "lower", "upper"} <= set(answer.data_vars) else ()
+    return names == ("comparison",) or ("category" in names and len(names) <= 2)
+
+
+def drawn_forest(
+    terms: list[str], what: str, values: list[Any], level: str, *, ax: Drawn | None = None, **style: Any
+) -> Drawn:
     """Return a figure of coefficients: means, lower and upper ends of shape (terms, 1)."""
     labels = [term_in_words(name) for name in terms[:ROWS]]
-    canvas = _forest(None, {}, labels, [what], [0], [part[:ROWS] for part in values])
+    canvas = _forest(ax, style, labels, [what], [0], [part[:ROWS] for part in values])
     canvas.axes[0].axvline(0, color="0.5", lw=0.8, zorder=0)
     canvas.axes[0].set_xlabel(plain(f"coefficient of {what}, {level}"), fontsize=LABEL)
-    return canvas.finish("", most=3, width=50, legend=False, more="")
+    return canvas.finish("", most=3, legend=False, more="")
 
 
 def _forest(ax, style, labels, categories, order, values):
     """Return the canvas of a forest of some categories: means, lower and upper ends of shape (labels, categories)."""
-    canvas = Canvas(ax, style, (WIDTH, 1.0 + 0.26 * len(labels) * max(1, 0.55 * len(order))))
+    canvas = Canvas(ax, style, (WIDTH, 1.0 + max(pitch(labels), 0.15 * len(order)) * len(labels)))
     series = [(categories[x], *(part[:, x] for part in values)) for x in order]
-    forest(canvas.axes[0], labels, series, palette=canvas.colors)
+    forest(canvas.axes[0], labels, series, width=canvas.beside, palette=canvas.colors)
     return canvas
 
 

@@ -226,7 +226,7 @@ def regress(
     -------
     Result, or Maximum for ``mle``
         Posterior variables ``coefficients`` (term, category), log odds against the reference category, and ``distribution``,
-        the distribution of a person drawn from the rows. ``predictions``, ``comparisons``, ``slopes``, ``odds_ratios`` and
+        the distribution of a person drawn from the rows. ``predictions``, ``comparisons``, ``slopes``, ``odds_ratio`` and
         ``poststratify`` take it. With an outcome they are of the private answer, and ``outcome_coefficients``
         (outcome_term) are beside them; ``predictions`` and ``comparisons`` are then of the outcome, too.
 
@@ -321,7 +321,7 @@ class Model:
     prior : Regression
     target : RegressionTarget
     records : OutcomeRecords, optional
-        Of an outcome that hangs on the private answer.
+        Of an outcome that depends on the private answer.
     known : KnownTotals, optional
     """
 
@@ -405,7 +405,7 @@ class Model:
         return cls(design, reports, cell, regression, RegressionTarget(regression, reports.entries(cell, len(first))))
 
     def predicting(self, records: OutcomeRecords) -> "Model":
-        """Return the model with an outcome that hangs on the private answer.
+        """Return the model with an outcome that depends on the private answer.
 
         Raises
         ------

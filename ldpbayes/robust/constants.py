@@ -6,3 +6,5 @@ MAX_ENTRIES = 2**22
 MAX_POINTS = 10**5
 #: Distinct reports times categories beyond which probabilities are not written out: 16 MB.
 WRITTEN_ENTRIES = 2_000_000
+#: Categories of the table and the figure of a hull, the largest estimates first.
+CATEGORIES = 20

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
+from ldpbayes.pages.page import Figure, figure_of
 from ldpbayes.plots.base import LABEL, SMALL, WIDTH, Canvas, Drawn, checked, one_of, plain
 
 #: What the argument of this figure must be.
@@ -25,3 +26,11 @@ def plot_missing(result: Any, *, ax: Drawn | None = None, **style: Any) -> Drawn
     axes.set_xlabel("odds of those who gave no answer, over the odds of the others", fontsize=LABEL)
     axes.set_ylabel(plain(result.attrs["question"]), fontsize=LABEL)
     return canvas.finish(f"{result.attrs['question']}, among all who were asked", [line, band])
+
+
+def of_missing(answer: Any) -> Figure | None:
+    """Return the figure beside the page of ``missing_answers``, or None of another answer."""
+    if "odds_ratio" not in answer.sizes:
+        return None
+    caption = f"{answer.attrs['question']}, among all who were asked, by what those without an answer may have said."
+    return figure_of("missing", caption, f"Curve: {caption} The table has the numbers.", plot_missing, answer)

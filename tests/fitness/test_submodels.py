@@ -54,7 +54,7 @@ def test_that_the_reports_do_not_show_that_some_deny_is_said_too():
     cells = of_cells(survey, asked([850, 150], [600, 400])).with_deniers("yes", "no", "direct")
     assert "1 of 2 cells: b" in notes(lb.show(lb.check(cells)))
     none = of_cells(survey, survey).with_deniers("yes", "no", "direct")
-    assert "none of 2" in notes(lb.show(lb.check(none)))
+    assert "any of 2 cells" in notes(lb.show(lb.check(none)))
 
 
 def test_the_command_line_does_not_flag_those_who_ignore_the_device(tmp_path, capsys):

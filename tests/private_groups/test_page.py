@@ -223,7 +223,7 @@ def test_figures_show_what_the_result_holds(found, outcomes):
     np.testing.assert_allclose(curve, found.cdf(at)["mean"].sel(cell="NO", group="high"))
     assert (np.diff(curve) >= 0).all() and first.lines[0].get_linestyle() != first.lines[1].get_linestyle()
     figure = plots.plot_private_differences(found, unit="ms")
-    assert "those of high" in figure.get_suptitle() and figure.axes[0].get_ylabel() == "difference (ms)"
+    assert "high" in figure.get_suptitle() and figure.axes[0].get_ylabel() == "difference (ms)"
     figure = plots.plot_private_quantiles(outcomes)
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["fast", "slow"]
 

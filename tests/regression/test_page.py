@@ -81,7 +81,7 @@ def test_a_row_of_the_table_names_its_mean_and_its_median(nigeria):
     columns = {column.key: column.heading for column in lb.show(nigeria).tables[0].columns}
     assert columns["mean"] == "mean log odds" and columns["odds_ratio"] == "median odds ratio"
     draws = nigeria["posterior"]["coefficients"].sel(category="yes")
-    odds = lb.answers.odds_ratios(nigeria)["odds_ratio"].sel(category="yes")
+    odds = lb.answers.odds_ratio(nigeria)["odds_ratio"].sel(category="yes")
     np.testing.assert_allclose(odds, np.exp(draws.median(("chain", "draw"))))
 
 
@@ -155,7 +155,7 @@ def test_coefficients_of_columns_in_small_units_are_legible():
     frame = pd.DataFrame({"income": income, "report": device.privatize(truth, rng)})
     for method in ("auto", "mle"):
         found = lb.regress(frame, "answer ~ income", device, method=method, categories=["no", "yes"], random_seed=1)
-        for page in (lb.show(found), lb.show(lb.answers.odds_ratios(found))):
+        for page in (lb.show(found), lb.show(lb.answers.odds_ratio(found))):
             table = page.tables[0]
             texts = [column.text(value) for column, value in zip(table.columns, table.rows[1], strict=True)]
             ratio, interval = texts[-2:] if len(texts) == 4 else texts[4:6]
