@@ -12,7 +12,7 @@ from ldpbayes.priors import DEFAULT, as_dirichlet, prior_for
 from ldpbayes.road.ruling import rule
 
 LIKELIHOODS = ("full", "surrogate")
-#: Cells are first expanded at their pooled mean with a standard deviation of this share of it.
+#: Rule: Cells are first expanded at their pooled mean with a standard deviation of this share of it.
 FIRST_SPREAD = 0.3
 
 

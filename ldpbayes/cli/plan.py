@@ -5,9 +5,9 @@ import functools
 from ldpbayes.cli import options, settings
 from ldpbayes.errors import ArgumentError
 
-#: Points of a plotted curve.
+#: Display: Points of a plotted curve.
 POINTS = 25
-#: Protocols of a plotted plan: the best ones.
+#: Display: Protocols of a plotted plan: the best ones.
 DRAWN = 2
 #: What else is asked of every plan.
 QUESTIONS = options.OptionGroup(groups=None, delta=None, power=None, fakes=None)

@@ -15,7 +15,7 @@ from ldpbayes.estimators.mle import maximize
 from ldpbayes.fitness.base import Check, ComplianceTest
 from ldpbayes.fitness.constants import TINY
 
-#: Simulated Z for the weights of a boundary of three shares and more.
+#: Time: Simulated Z for the weights of a boundary of three shares and more.
 SIMULATED = 4000
 
 

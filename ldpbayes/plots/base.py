@@ -24,7 +24,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 #: Marker, place in the palette and name of point estimates.
 ESTIMATES = {"mle": ("D", 1, "MLE"), "oracle": ("x", 5, "oracle"), "convex": ("+", 2, "MLE by cvxpy")}
 NAMES = {name: words for name, (_, _, words) in ESTIMATES.items()}
-#: Width of a figure in inches, and sizes of text in points: on a screen of 360 pixels the text is still legible.
+#: Display: Width of a figure in inches, and sizes of text in points: on a screen of 360 pixels the text is still legible.
 WIDTH, TITLE, LABEL, SMALL = 4.7, 10, 9, 8
 
 

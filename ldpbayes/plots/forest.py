@@ -10,7 +10,7 @@ from ldpbayes.inference.ends import level_of_largest, tails
 from ldpbayes.plots.base import ESTIMATES, LABEL, WIDTH, Canvas, asked, checked, forest, largest, share_label, title_of
 from ldpbayes.plots.groups import plot_groups
 
-#: Categories of cells that a forest draws, a panel each.
+#: Display: Categories of cells that a forest draws, a panel each.
 PANELS = 12
 
 

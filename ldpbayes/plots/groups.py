@@ -11,11 +11,11 @@ from ldpbayes.answers.deciding import who_decides
 from ldpbayes.errors import ArgumentError
 from ldpbayes.plots.base import LABEL, SMALL, WIDTH, Canvas, asked, checked, plain, share_label, shortened, title_of, wrapped
 
-#: Panels of categories, and of derived quantities.
+#: Display: Panels of categories, and of derived quantities.
 CATEGORIES, QUANTITIES = 6, 4
-#: Tallest figure, in inches, and the least distance of two labels.
+#: Display: Tallest figure, in inches, and the least distance of two labels.
 TALLEST, LEAST = 26.0, 0.13
-#: Characters of a label, beside one panel.
+#: Display: Characters of a label, beside one panel.
 LONGEST = 40
 #: Values of a grouping column that mean no and yes.
 _BINARY = ("0", "1"), ("False", "True")

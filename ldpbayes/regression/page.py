@@ -18,9 +18,9 @@ from ldpbayes.regression.maximum import Maximum
 from ldpbayes.regression.questions import odds_ratios, predictions
 from ldpbayes.result.facts import facts_of
 
-#: Rows of the figure of predictions.
+#: Display: Rows of the figure of predictions.
 PREDICTED = 12
-#: Columns with more numbers than this are predicted at three quantiles.
+#: Display: Columns with more numbers than this are predicted at three quantiles.
 LEVELS = 4
 #: Tables beside the coefficients: title, name of the variable, and dims.
 BESIDE = (

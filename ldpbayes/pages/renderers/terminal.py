@@ -14,11 +14,11 @@ from ldpbayes.errors import printable
 from ldpbayes.pages.page import Kind, Page, Table
 from ldpbayes.pages.rendering import AbstractRenderer
 
-#: Width of tables that go to a file or a pipe, where COLUMNS does not set another.
+#: Display: Width of tables that go to a file or a pipe, where COLUMNS does not set another.
 PIPE_WIDTH = 140
-#: Text wraps at spaces; single words are kept whole up to this width.
+#: Display: Text wraps at spaces; single words are kept whole up to this width.
 LONGEST_WORD = 24
-#: Text columns are at least this wide (or as wide as their text).
+#: Display: Text columns are at least this wide (or as wide as their text).
 NARROWEST_TEXT = 12
 _STYLES = {Kind.WARNING: "red", Kind.VERDICT: "green"}
 
