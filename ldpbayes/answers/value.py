@@ -63,7 +63,7 @@ def worth_given(
     }
 
 
-#: A prior that is worth more than this share of what the reports say of a sum of categories is mentioned.
+#: Rule: A prior that is worth more than this share of what the reports say of a sum of categories is mentioned.
 MENTIONED = 0.05
 
 

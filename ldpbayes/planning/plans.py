@@ -66,11 +66,11 @@ WORDS = base.WORDS | {
 }
 #: Decorates them.
 described = explained(WORDS)
-#: Above this many terms b·a² the scalar (trace) form of a balanced design's information stands for the matrix.
+#: Time: Above this many terms b·a² the scalar (trace) form of a balanced design's information stands for the matrix.
 _FULL_WORK = 2**29
-#: The same where the trace is known without the channel.
+#: Time: The same where the trace is known without the channel.
 _SIZED_WORK = 2**22
-#: The search for the most categories goes at least this far where the error may fall with their number.
+#: Rule: The search for the most categories goes at least this far where the error may fall with their number.
 _ALWAYS_TRIED = 64
 _UNDETERMINED = "No number of reports determines all categories."
 #: Arguments of ``with_prospects`` that its page names.

@@ -23,9 +23,9 @@ from ldpbayes.protocols.labels import Places
 from ldpbayes.protocols.registry import DESIGNS
 from ldpbayes.protocols.uncertain import DeviceLaw, Uncertain, laws_in
 
-#: More cards tell carriers from others ever more surely, and nobody draws as many.
+#: Rule: More cards tell carriers from others ever more surely, and nobody draws as many.
 MAX_CARDS = 100
-#: Longer lists than this are asked of nobody.
+#: Rule: Longer lists than this are asked of nobody.
 MAX_ITEMS = 50
 #: The groups of a list experiment; the last of two lists.
 GROUPS = ("control", "treatment", "direct", "both")
