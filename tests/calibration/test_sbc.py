@@ -22,8 +22,8 @@ from ldpbayes.priors import as_prior
 from ldpbayes.result.compliers import extended_draws
 from ldpbayes.road.methods import METHODS
 
-#: A single short chain is told not to be trusted: here ranks are what is asked.
-pytestmark = pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")
+#: What a fit warns of, such as a single short chain, is no matter of ranks.
+pytestmark = pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 #: Settings and replications. Every third draw of NUTS is nearly independent.
 ENGINES = {
     "exact": (dict(draws=RANKED, chains=1), 400),
