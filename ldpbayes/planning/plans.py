@@ -417,7 +417,7 @@ class _Question:
         uniform = isinstance(self.p, str) and self.p == "uniform"
         if not 0 < epsilon < math.inf or self.kind == "l1" or (self.kind != "l2" and not uniform):
             return math.nan, open_answers
-        least = (bounds.exact_floor if uniform else bounds.theorem_4_5)(a, epsilon, self.target).value / n
+        least = (bounds.exact_bound if uniform else bounds.theorem_4_5)(a, epsilon, self.target).value / n
         if self.kind != "l2":
             least = math.sqrt(least / a) * self.width(a)
         return max(least, open_answers), open_answers
