@@ -323,7 +323,7 @@ def test_results_are_trees_with_a_table_a_page_and_a_file(minarets, tmp_path):
 
     assert isinstance(minarets, lb.result.Result) and type(minarets.tree) is not type(minarets)
     for tree in (minarets, minarets.tree):
-        assert "distribution[yes]" in str(arviz_stats.summary(tree).index.tolist()) or len(arviz_stats.summary(tree)) >= 3
+        assert "distribution[carrier_honest]" in arviz_stats.summary(tree, var_names=["distribution"]).index
     table = minarets.table()
     expected = minarets["summary"]["mean"].sel(target="distribution")
     np.testing.assert_array_equal(table["distribution_mean"], expected.sel(category=table["category"].values))
