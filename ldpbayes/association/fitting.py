@@ -23,7 +23,6 @@ from ldpbayes.errors import (
     warn,
 )
 from ldpbayes.fitting import fit
-from ldpbayes.methods.base import seed
 from ldpbayes.methods.evidence import log_bayes_factors
 from ldpbayes.methods.loglinear import evidences
 from ldpbayes.presenting import recorded
@@ -117,7 +116,7 @@ def associate(
     >>> lb.answers.conditional(found, "doping", given="advice")["mean"].dims
     ('advice', 'doping')
     """
-    random_seed = seed(random_seed)
+    random_seed = checks.seed(random_seed)
     checks.text(separator, "separator", empty=False)
     if reports is None:
         collection = as_collection(collected(data) if isinstance(data, (str, os.PathLike)) else data)

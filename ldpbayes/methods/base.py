@@ -152,15 +152,3 @@ class AbstractPosterior(abc.ABC):
             outcome = problem.stating(outcome)
         asked = {"random_seed": random_seed, "ci_prob": ci_prob}
         return MethodAnswer(self, problem, outcome, rng, watch, asked, plan.reason)
-
-
-def seed(random_seed) -> int:
-    """Return the seed as an int, drawn where None; a numpy Generator is refused: a result must name its seed."""
-    if random_seed is None:
-        return int(np.random.SeedSequence().generate_state(1)[0])
-    if isinstance(random_seed, np.random.Generator):
-        raise ArgumentError(
-            "random_seed must be an integer >= 0 or None, got a numpy Generator; a result records its seed, so that it can "
-            "be made again."
-        )
-    return checks.seed(random_seed)  # type: ignore[return-value]  # None was answered above

@@ -31,7 +31,7 @@ def interval_of(ci_prob: float) -> str:
 
 
 def filled(title: str, columns: Sequence[Filled], note: str = "", **shorter: Any) -> Table:
-    """Return the Table of columns with their values; ``whole`` and ``brief`` are its fields."""
+    """Return the Table of columns with their values; ``whole``, ``brief`` and ``detail`` are its fields."""
     rows = tuple(zip(*(values for _, values in columns), strict=True))
     return Table(title, tuple(column for column, _ in columns), rows, note, **shorter)
 

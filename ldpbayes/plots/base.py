@@ -89,7 +89,7 @@ _RULES = {
     "collection": one_of("ldpbayes.collections", "Collection", "a Collection"),
     "along": lambda value, name: checks.choice(value, name, ("epsilon", "n")),
     "intercept": checks.flag,
-    "random_seed": checks.generator,
+    "random_seed": checks.seed,
     "ax": _drawable,
     **dict.fromkeys(("top", "draws", "most"), lambda value, name: checks.integer(value, name, 1, 10**6)),
     "style": _style_of,
@@ -104,7 +104,7 @@ _WORDS = {
     "target": 'target : {"distribution", "frequency"}\n    P, or F of these people.',
     "collection": "collection : Collection",
     "figure": "figure : matplotlib.figure.Figure",
-    "random_seed": "random_seed : int or Generator",
+    "random_seed": "random_seed : int, optional\n    Of the replicated reports: the same each time by default.",
     "ax": """ax : matplotlib Axes, Figure or SubFigure, optional
     Where to draw; a new figure by default. Axes take a single panel.""",
     "style": """**style

@@ -14,7 +14,6 @@ from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.nested import Cores
 from ldpbayes.inference.scaling import Scaled
 from ldpbayes.inference.verdict import ACCEPTED
-from ldpbayes.methods.base import seed
 from ldpbayes.presenting import recorded
 from ldpbayes.private_groups.binning import Bins, default_bins, normal_score_bins
 from ldpbayes.private_groups.checking import ShareCheck, check_shares
@@ -157,7 +156,7 @@ def by_private_group(
         )
     ci_prob = checks.level(ci_prob)
     levels = _levels(quantiles)
-    random_seed = seed(random_seed)
+    random_seed = checks.seed(random_seed)
     if bins is not None:
         bins = checks.integer(bins, "bins", minimum=3)
     columns: dict[str, Any] = {"epsilon": epsilon_column, "rate": rate_column, "by": by, "weights": weights}

@@ -7,7 +7,7 @@ from typing import Any
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
-from ldpbayes.methods.base import AbstractPosterior, seed
+from ldpbayes.methods.base import AbstractPosterior
 from ldpbayes.methods.constants import MAX_DRAWN
 from ldpbayes.methods.many import in_one_call
 from ldpbayes.road.constants import DRAWS_BYTES
@@ -78,7 +78,7 @@ class Request:
             asked["method"],
             draws,
             chains,
-            seed(asked["random_seed"]),
+            checks.seed(asked["random_seed"]),
             checks.level(asked["ci_prob"]),
             checks.flag(asked["progressbar"], "progressbar"),
             checks.flag(asked["estimates"], "estimates"),

@@ -118,6 +118,14 @@ def test_a_number_of_categories_stands_for_as_many_labels(name):
     assert made or name not in ("grr", "unary", "oue", "olh", "hadamard", "subset", "block_design")
 
 
+def test_categories_that_are_left_out_are_asked_for_or_known():
+    for arguments in (("grr", None, {"epsilon": 1.0}), ("grr", {"epsilon": 1.0})):
+        with pytest.raises(ArgumentError, match=r"categories .*(make_protocol\('grr', |third argument)"):
+            make_protocol(*arguments)
+    parameters = {"p": 0.5, "q": 0.7, "f": 0.1, "n_bits": 4, "cohorts": 2, "hashes": 1, "candidates": ["a", "b", "c"]}
+    assert make_protocol("rappor", parameters=parameters) == make_protocol("rappor", ["a", "b", "c"], parameters)
+
+
 def test_designs_and_matrices_know_their_categories():
     assert make_protocol("warner", 2, {"p": 0.7}) == make_protocol("warner", parameters={"p": 0.7}) == designs.warner(0.7)
     assert make_protocol("direct", 3) == make_protocol("direct", ABC) == designs.direct(3)

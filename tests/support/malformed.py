@@ -575,10 +575,10 @@ CALLS = {
     "population: dirichlet": lambda m: dict(source="dirichlet", n_categories=3, alpha=1.0, random_seed=1),
     "population: file": lambda m: dict(source=m.people),
     "simulate": lambda m: dict(
-        truth=UNIFORM, protocol=m.grr, n=20, random_seed=1, categories="abc", id="i", title="t", name="all"
+        p=UNIFORM, protocol=m.grr, n=20, random_seed=1, categories="abc", id="i", title="t", name="all"
     ),
     "simulate_reports": lambda m: dict(
-        path=m.folder / "s.parquet", protocol=m.grr, truth=[3, 2, 1], random_seed=1, categories=list("abc")
+        path=m.folder / "s.parquet", protocol=m.grr, p=[3, 2, 1], random_seed=1, categories=list("abc")
     ),
     # ---- results and answers
     "attach": lambda m: dict(
