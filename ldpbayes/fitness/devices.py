@@ -19,7 +19,7 @@ class Expectation:
     Attributes
     ----------
     steps : int
-        The most. Derived: a loop has to end; each takes some ten microseconds.
+        The most. Derived: a loop has to end.
     gain : float
         Nats. Derived: steps that gain less move a p-value by less than its last printed digit.
     nobody : float
