@@ -1,13 +1,15 @@
 """Any explicit channel matrix."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ldpbayes import checks, entropy
 from ldpbayes.arrays import groups_of
@@ -28,7 +30,7 @@ from ldpbayes.protocols.laws import ListLaw
 from ldpbayes.protocols.registry import DESIGNS, make_factor
 from ldpbayes.protocols.uncertain import DeviceLaw, laws_in
 
-#: Channels with at most so many reports and categories are said in words.
+#: Display: Channels with at most so many reports and categories are said in words.
 MAX_SAID = 4
 YES_NO = ("no", "yes")
 #: Survey designs whose respondents answer in words of the categories.
@@ -61,7 +63,7 @@ class AbstractMatrix(AbstractListed):
     def rows(self, reports, counts):
         return DenseRows(self.matrix[reports], counts)
 
-    def channel(self):
+    def channel(self) -> np.ndarray:
         return self.matrix
 
     def randomize(self, values, rng):
@@ -150,6 +152,18 @@ class Channel(AbstractMatrix):
     law: DeviceLaw | None = field(default=None, repr=False)
     name: ClassVar[str] = "channel"
     file_parameters: ClassVar[str | None] = "matrix, answers, validated = counts (reports, categories)"
+
+    if TYPE_CHECKING:  # anything like an array goes in; arrays come out
+
+        def __init__(
+            self,
+            matrix: ArrayLike | None = None,
+            answers: Sequence[str] | None = None,
+            design: str = "channel",
+            settings: dict[str, Any] = ...,
+            counts: ArrayLike | None = None,
+            law: DeviceLaw | None = None,
+        ) -> None: ...
 
     def __post_init__(self):
         if self.counts is not None:

@@ -83,7 +83,7 @@ class UnaryEncoding(AbstractProtocol):
         return cls(n_categories, epsilon, _lam("dual", checks.epsilon(epsilon)))
 
     @classmethod
-    def from_rates(cls, n_categories, kappa, lam):
+    def from_rates(cls, n_categories: int, kappa: float, lam: float) -> "UnaryEncoding":
         """Return UE(κ, λ) with 0 < λ < κ < 1; ε follows.
 
         Parameters

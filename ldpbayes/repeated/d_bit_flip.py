@@ -5,7 +5,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -66,7 +66,7 @@ class DBitFlip(memoized_bits.AbstractMemoizedBits):
     buckets: int
     sampled: int
     flip: float = 0.0
-    times: tuple[tuple[int, int], ...] | None = None
+    times: Any = None  # a Times comes in
     name: ClassVar[str] = "d_bit_flip"
     report_fields: ClassVar[tuple[str, ...]] = ("times", "ones")
     gaps: ClassVar[bool] = True

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaln
@@ -55,7 +55,7 @@ class Repeated(AbstractHistories):
     """
 
     protocol: AbstractProtocol
-    times: tuple[tuple[int, int], ...] | None = None
+    times: Any = None  # a Times comes in
     name: ClassVar[str] = "repeated"
     memoized: ClassVar[bool] = False
     file_parameters: ClassVar[str] = "of (a table: protocol and its parameters), times"

@@ -270,8 +270,8 @@ def test_command_line(tmp_path, capsys):
     command = ("fit", tmp_path / "x.toml", "--draws", "100", "--seed", "1")
     status, out, err = run(capsys, *command, "--set", "noncompliance.no-sayer=no", "--noncompliance-prior", "2,18")
     assert status == 0 and "noncompliance" in out and "Beta(2, 18)" in out
-    assert "P and F" in " ".join(out.split())
     _, out, _ = run(capsys, *command, "--set", "noncompliance.no-sayer=no", "--explain")
+    assert "P and F" in " ".join(out.split())
     assert "no report" in " ".join(out.split()) and "likelihood-ratio statistic" in " ".join(out.split())
     assert "deviation of 0.04" in err
     for wrong in ("noncompliance.no", "noncompliance_prior=2,18", "noncompliance.x=nobody", "noncompliance=no"):
