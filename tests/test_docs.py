@@ -43,7 +43,7 @@ def numbers(text):
 
 
 #: Pages whose examples take more than five seconds: `make calibrate` runs these.
-LONG = (
+LONG_PAGES = (
     "reports-at-scale",
     "from-ldp-packages",
     "direct-questions",
@@ -52,10 +52,10 @@ LONG = (
     "repeated-reports",
     "arviz",
 )
-EXAMPLES = [pytest.param(page, marks=pytest.mark.calibrate if page.stem in LONG else ()) for page in PAGES]
+PAGES_AND_MARKS = [pytest.param(page, marks=pytest.mark.calibrate if page.stem in LONG_PAGES else ()) for page in PAGES]
 
 
-@pytest.mark.parametrize("page", EXAMPLES, ids=lambda path: str(path.relative_to(ROOT / "docs")))
+@pytest.mark.parametrize("page", PAGES_AND_MARKS, ids=lambda path: str(path.relative_to(ROOT / "docs")))
 def test_examples_run(page, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace = {}
