@@ -199,10 +199,10 @@ def test_commands_that_readers_see_are_understood(line):
     name, *arguments = shlex.split(line, comments=True)[1:]
     with SHELL.commands[name].make_context(name, arguments) as context:
         given = context.params
-    labels = given.get("categories")
+    labels, number = given.get("categories"), given.get("n_categories")
     protocols = given.get("protocol") if name != "plan" else None
-    if protocols and not given.get("epsilon_column") and labels:
-        labels = list(map(str, range(int(labels)))) if str(labels).isdigit() else labels.split(",")
+    if protocols and not given.get("epsilon_column") and (labels or number):
+        labels = labels.split(",") if labels else list(map(str, range(number)))
         assert lb.make_protocol(protocols, labels, options.parameters(given["parameter"])).n_categories == len(labels)
 
 

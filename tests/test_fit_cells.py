@@ -204,13 +204,19 @@ def test_a_prior_over_all_cells_serves_them_together(cells):
             left, right = one.sel(target=target), other.sel(target=target)
             error = np.hypot(left["mcse"].values, right["mcse"].values)
             assert np.abs((left["mean"].values - right["mean"].values) / error).max() < 4.5, (key, target)
+    with pytest.raises(InfeasibleError, match=r"weighted,.*hmc,.*nuts"):
+        fit(cells, prior, "exact")
+
+
+@pytest.mark.calibrate
+def test_a_prior_over_all_cells_is_that_of_chains(cells):
+    prior = CellsApart(LogisticNormal(3), 3)
+    tree = fit(cells, prior, random_seed=1)
     sampled = fit(cells, prior, NUTS(draws=500, tune=500, chains=2), random_seed=1)
     assert sampled.attrs["method"] == "nuts"
     one, other = (part["summary"].sel(target="distribution") for part in (tree, sampled))
     error = np.hypot(one["mcse"].values, other["mcse"].values)
     assert np.abs((one["mean"].values - other["mean"].values) / error).max() < 4.5
-    with pytest.raises(InfeasibleError, match=r"weighted,.*hmc,.*nuts"):
-        fit(cells, prior, "exact")
 
 
 def test_summaries_are_served_by_a_prior_over_all_cells(cells):

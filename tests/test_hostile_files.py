@@ -105,11 +105,14 @@ def test_rows_with_keys_of_their_own_take_no_square_of_memory(tmp_path, row):
     assert size < 3e8
 
 
-def test_such_rows_on_one_line_and_in_the_column_that_is_read(tmp_path):
+def test_such_rows_on_one_line(tmp_path):
     (tmp_path / "x.jsonl").write_text("".join(f'{{"report":"no","k{i}":1}}' for i in range(20_000)))
     said, size = child(tmp_path / "x.jsonl")
     assert "line 1" in said
     assert size < 3e8
+
+
+def test_such_rows_in_the_column_that_is_read(tmp_path):
     (tmp_path / "x.jsonl").write_text("\n".join(f'{{"report":{{"k{i}":1}}}}' for i in range(20_000)))
     said, size = child(tmp_path / "x.jsonl")
     assert "struct<k0: int64" in said
@@ -177,6 +180,7 @@ def test_texts_in_every_encoding(tmp_path, encoding):
         assert found.counts.tolist() == [50, 50]
 
 
+@pytest.mark.calibrate
 def test_long_texts_in_the_encoding_of_lengths_are_read_in_parts(tmp_path):
     """A page says how long its texts are, and batches of rows follow."""
     path = tmp_path / "x.parquet"

@@ -66,7 +66,7 @@ def test_every_family_is_a_distribution_over_distinct_sorted_labels(source, a):
         (("zipf", 3), {"exponent": -1}, "exponent must be a finite number of at least 0, got -1"),
         (("geometric", 3), {"mean": 0}, "mean must be a finite number above 0, got 0"),
         (("dirichlet", 3), {"alpha": float("nan")}, "alpha must be a finite number above 0, got nan"),
-        (("dirichlet", 3), {"random_seed": "x"}, "random_seed must be a numpy Generator, a seed or None, got str"),
+        (("dirichlet", 3), {"random_seed": "x"}, "random_seed must be an integer >= 0"),
         (("adult.csv", 3), {}, "n_categories must be left out"),
     ],
 )
@@ -179,17 +179,17 @@ def test_sampled_values_follow_the_distribution():
 @each_row(
     "truth, n, problem",
     [
-        ([0.5, 0.5], None, "truth must be non-negative whole numbers, got 0.5 at position 0"),
-        ([0.5, 0.5, 0.0], 10, "truth must be of length 2"),
-        ([1, 2, 3], None, "truth must be of length 2"),
-        ([0, 0], None, "truth must hold at least one user"),
-        ([0, 0], 10, "truth must be non-negative and sum to 1"),
-        ([-0.5, 1.5], 10, "truth must be non-negative and sum to 1"),
-        ([float("nan"), 1.0], 10, "truth must be non-negative and sum to 1"),
+        ([0.5, 0.5], None, "p must be non-negative whole numbers, got 0.5 at position 0"),
+        ([0.5, 0.5, 0.0], 10, "p must be of length 2"),
+        ([1, 2, 3], None, "p must be of length 2"),
+        ([0, 0], None, "p must hold at least one user"),
+        ([0, 0], 10, "p must be non-negative and sum to 1"),
+        ([-0.5, 1.5], 10, "p must be non-negative and sum to 1"),
+        ([float("nan"), 1.0], 10, "p must be non-negative and sum to 1"),
         ([0.5, 0.5], 0, "n must be an integer >= 1"),
         ([0.5, 0.5], 1.5, "n must be an integer >= 1"),
         (population("zipf", 2), None, "n must be an integer >= 1 for a population without counts, got None"),
-        (population("zipf", 3), 10, "truth must be of length 2"),
+        (population("zipf", 3), 10, "p must be of length 2"),
     ],
 )
 def test_simulation_refuses(truth, n, problem):

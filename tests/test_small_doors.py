@@ -53,6 +53,7 @@ for arguments in (["fit", "data/rr_nigeria.toml", "--seed", "1"], ["plan", "--he
 """
 
 
+@pytest.mark.calibrate
 def test_the_commands_run_without_docstrings():
     done = subprocess.run(
         [sys.executable, "-OO", "-c", WITHOUT_DOCSTRINGS], capture_output=True, text=True, cwd=ROOT, timeout=120

@@ -13,7 +13,7 @@ from ldpbayes.pages.prose import as_sentences, sourced
 from ldpbayes.pages.tables import TableRows, filled, interval_of, numbers_of, of_asked, percent
 from ldpbayes.result.facts import facts_of
 
-#: A Bayes factor beyond this many to one is called strong.
+#: Rule: A Bayes factor beyond this many to one is called strong.
 STRONG = 10.0
 
 
@@ -134,7 +134,7 @@ def _conditional_table(tree, first, second, ci_prob):
     rows = TableRows(shares, first, second)
     mean, _, interval = rows.summary(shares, heading="share", spec=".3f")
     columns = [rows.label(first, key="given"), rows.label(second, key="level"), mean, interval]
-    return of_asked(filled(f"Shares of {second} given {first}", columns), "level")
+    return of_asked(filled(f"Shares of {second} given {first}", columns, detail=True), "level")
 
 
 def _notes(tree):

@@ -19,12 +19,20 @@ COMMANDS = (
     *("fit", "private-groups", "regress", "associate", "check", "crosscheck", "scan", "plan", "simulate"),
     "protocols",
 )
-#: Objects after which a command looks for cycles: what it imports makes a hundred thousand, and none of them is garbage.
+#: Time: Objects after which a command looks for cycles: what it imports makes a hundred thousand, and none of them is
+#: garbage.
 _ALLOCATED = 100_000
 _ABOUT = (
     "Bayesian inference from privatized categorical data: local-differential-privacy reports and randomized-response "
-    "surveys.\n\nStart with [bold]ldpbayes fit example:nigeria[/bold]. A collection file names the categories, the "
-    "protocol with its parameters, and a CSV of tallies or reports; [bold]ldpbayes protocols[/bold] lists the protocols."
+    "surveys.\n\n"
+    "Start with data that ship:\n\n"
+    "  [bold]ldpbayes fit example:nigeria[/bold]  estimates the share of yes from 2,435 randomized answers\n\n"
+    "  [bold]ldpbayes check example:wada[/bold]  asks whether reports can have come from their design\n\n"
+    "  [bold]ldpbayes plan --n-categories 16 --epsilon 1 --error 0.01[/bold]  finds the protocol and how many users it takes"
+    "\n\n"
+    "Your own: [bold]ldpbayes fit survey.csv --protocol warner -p p=0.7 --categories no,yes --report answer[/bold], or a "
+    "collection file, survey.toml, that states these once; --set KEY=VALUE sets a key of such a file in every command. "
+    "[bold]ldpbayes COMMAND --help[/bold] has examples that run as printed."
 )
 
 

@@ -16,7 +16,10 @@ def command(
     table: options.TableOptions,
     outputs: options.Shown,
 ):
-    """Compare the exact posterior (where feasible), NUTS, MLE and oracle, and check that the channel fits the reports.
+    """Compute the posterior by independent methods and compare them.
+
+    These are the method that fit chooses, an exact sum where it is feasible, NUTS, the MLE and the oracle; and it tests
+    whether the channel fits the reports.
 
     Exit status 0: nothing to flag; 1: something is flagged (the first line names it); 2: bad input.
 

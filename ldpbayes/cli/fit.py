@@ -23,11 +23,12 @@ def command(
     table: options.TableOptions,
     outputs: options.Outputs,
 ):
-    """Infer the distribution P and the users' own frequencies F from a collection.
+    """Estimate the share of each category from reports that hide single answers.
 
-    Prints posterior mean, sd and interval of P and of F for each category, beside the maximum-likelihood estimate (MLE)
-    with its standard error (s.e.) and the unbiased oracle; of a binary question for yes alone. At most five lines of notes
-    follow, warnings first; --explain prints all, with the methods considered.
+    P are the shares of the population, F those of the very people who reported. Prints posterior mean, sd and interval of
+    P and of F for each category, beside the maximum-likelihood estimate (MLE)
+    with its standard error (s.e.) and the unbiased oracle; of a binary question for yes alone. At most three notes follow,
+    warnings first; --explain prints all, with further tables and the methods considered.
 
     Exit status 0: fine; 1: the posterior is not to be trusted; 3: cells are left out, named with the reason; 2: bad input.
 

@@ -56,6 +56,8 @@ _BY = "Columns, such as country,day: {}; may be repeated."
 _SEED = "Random seed, for the same numbers again; drawn and printed without it."
 _CATEGORIES = "Number of categories."
 _PROTOCOL = "How the reports were made: a name of [bold]ldpbayes protocols[/bold]; its parameters by -p."
+_PARAMETER = "A parameter of the protocol, such as epsilon=1; may be repeated."
+_ROWS = "Rows of a table to print, 40 by default{}; files have all of them."
 #: Every option, by panel of the help and by the name of the argument that it sets. What a command means by a name that
 #: others use differently stands as "name of-command".
 PANELS: dict[str, dict[str, tuple]] = {
@@ -136,8 +138,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         "value": _option(str, "COLUMN", "The column of the open value: a number, or an open category."),
         "unit": _option(str, "TEXT", "Unit of the value in tables and figures, such as ms."),
     },
-    "A table of reports": {
-        "protocol": _option(_TEXT, "NAME", _PROTOCOL),
+    "The protocol": {
         "protocol of-plan": _option(
             _MANY,
             "NAME",
@@ -147,9 +148,14 @@ PANELS: dict[str, dict[str, tuple]] = {
         "protocol of-simulate": _option(
             str, "NAME", "How the reports are made: a name of [bold]ldpbayes protocols[/bold]; its parameters by -p."
         ),
-        "parameter": _option(
-            _MANY, "NAME=VALUE", "A parameter of the protocol, such as epsilon=1; may be repeated.", "--parameter", "-p"
+        **dict.fromkeys(
+            [f"parameter of-{name}" for name in ("plan", "simulate")],
+            _option(_MANY, "NAME=VALUE", _PARAMETER, "--parameter", "-p"),
         ),
+    },
+    "A table of reports": {
+        "protocol": _option(_TEXT, "NAME", _PROTOCOL),
+        "parameter": _option(_MANY, "NAME=VALUE", _PARAMETER, "--parameter", "-p"),
         "categories": _option(
             _TEXT, "LABELS", "Labels of the private answer in order, such as no,yes, or @FILE with a label a line."
         ),
@@ -393,20 +399,15 @@ PANELS: dict[str, dict[str, tuple]] = {
         ),
     },
     "Output": {
-        "explain": _flag(
-            "Print all that is known: further tables, every note, how the method was chosen, its checks.",
-            "--explain",
+        "explain": _flag("Print every note in full.", "--explain"),
+        "explain of-fit": _flag(
+            "Print all that is known: further tables, every note, how the method was chosen, its checks.", "--explain"
         ),
-        "explain of-protocols": _flag("Print all notes.", "--explain"),
-        "top": _option(
-            int | None, "ROWS", "Rows of a table to print, 40 by default, and further tables; files have all of them.", min=1
-        ),
+        "explain of-associate": _flag("Print the conditional shares, and every note in full.", "--explain"),
+        "top": _option(int | None, "ROWS", _ROWS.format(""), min=1),
+        "top of-fit": _option(int | None, "ROWS", _ROWS.format(", and further tables"), min=1),
         "top of-associate": _option(
             int | None, "PAIRS", "Number of pairs whose conditional shares are printed; --explain prints six.", min=1
-        ),
-        **dict.fromkeys(
-            [f"top of-{name}" for name in ("scan", "protocols")],
-            _option(int | None, "ROWS", "Rows of a table to print, 40 by default; files have all of them.", min=1),
         ),
         "page": _option(
             _PATH,
@@ -550,7 +551,7 @@ class Shown:
             save_figure((first.alone or first.draw)(), plot)
         if self.page is not None:
             content.save(self.page)
-        printing.display(content, self.as_json, self.explain)
+        printing.display(content, self.as_json, self.explain, self.top is not None)
         for path in () if self.as_json else filter(None, (output, plot, self.page)):
             printing.say(f"Wrote {path}.")
 

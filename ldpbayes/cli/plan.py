@@ -16,22 +16,23 @@ FOUR = options.OptionGroup(n_categories=None, epsilon=None, n=None, error=None)
 
 
 def command(
+    *,
+    four=FOUR,
     protocol=None,
     parameter=None,
     kind="l2",
-    assignments=None,
     plot=None,
-    *,
-    four=FOUR,
+    assignments=None,
     assumed=ASSUMED,
     questions=QUESTIONS,
     after=None,
     outputs: options.Shown,
 ):
-    """Choose protocol, ε and sample size: give three of categories, epsilon, users and error, and get the fourth.
+    """Choose protocol, ε and sample size before any report is collected.
 
-    Protocols are ranked, best first, beside the least error that any ε-LDP protocol can have (least possible) and the error
-    of as many open answers. Nothing is simulated. The ε of a survey design follows from its parameters: give users or error.
+    Give three of categories, epsilon, users and error, and get the fourth. Protocols are ranked, best first, beside the
+    least error that any ε-LDP protocol can have (least possible) and the error of as many open answers. Nothing is
+    simulated. The ε of a survey design follows from its parameters: give users or error.
 
     An error of kind half_width is the easiest to read: 0.03 means that a share is known to plus or minus three percentage
     points. Ask with --n-groups, --delta and --power for comparisons of groups, with --fake-share what crafted reports can

@@ -59,11 +59,11 @@ def command(
     reports: StatedReportOptions,
     outputs: options.Shown,
 ):
-    """Compare an open value, such as a duration, between groups that are known through privatized reports only.
+    """Compare an open value between groups known by privatized reports only.
 
-    Every record has an open value and a report of a private answer. Prints share, mean and quantiles of each group,
-    and differences between groups, with intervals. No record gets a negative weight, and distribution functions are
-    monotone. The reweighting recipe's numbers stand beside the estimates.
+    Every record has an open value, such as a duration, and a report of a private answer. Prints share, mean and
+    quantiles of each group, and differences between groups, with intervals. No record gets a negative weight, and
+    distribution functions are monotone. The reweighting recipe's numbers stand beside the estimates.
 
     Say how the reports were made: --rate-column names a column of randomization rates, --epsilon-column a column of ε,
     --protocol one protocol for all.

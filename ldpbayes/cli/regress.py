@@ -32,7 +32,9 @@ def command(
     reports: options.ReportOptions,
     outputs: options.Outputs,
 ):
-    """Regress a private answer on covariates that are known openly: logit, or multinomial logit for several categories.
+    """Regress a private answer on covariates that are known openly.
+
+    The model is a logit, or a multinomial logit for several categories.
 
     The left side of the formula names the private answer, the right side its terms as in R: age + C(sex) for a factor, a:b
     for an interaction, (1 | county) for effects of groups. Prints coefficients (log odds against the reference

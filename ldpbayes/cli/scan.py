@@ -29,7 +29,7 @@ def command(
     reading=READING,
     outputs: options.Shown,
 ):
-    """Scan reports that need not fit in memory, and keep of each cell what its posterior needs.
+    """Summarize reports that do not fit in memory, by cell, for fit to read.
 
     Reports of protocols with few possible reports (grr, hadamard, survey designs) are counted in one pass. Others (oue, sue,
     olh, subset, rappor) take two: the first counts how many reports support each category, the second expands the

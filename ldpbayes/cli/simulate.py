@@ -15,7 +15,7 @@ def command(
     random_seed=None,
     output=None,
 ):
-    """Simulate a collection: draw users from a true population and send their values through a protocol.
+    """Draw users from a true population, send them through a protocol, write reports.
 
     The true values stay in a collection file, in its tables \\[\\[published]] with source = "truth", and in the metadata of
     a Parquet file, so that estimates can be compared with them. A Parquet file states its protocol in a column. This is for

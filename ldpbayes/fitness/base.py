@@ -12,7 +12,7 @@ from ldpbayes.collections.collection import Collection
 from ldpbayes.collections.wrappers import AbstractWrapper
 from ldpbayes.presenting import AbstractResult
 
-#: Weight of a test whose small p-values are tiny: it takes next to nothing of the level from the other tests.
+#: Rule: Weight of a test whose small p-values are tiny: it takes next to nothing of the level from the other tests.
 RARE = 0.02
 
 
@@ -104,6 +104,8 @@ class Fitness(AbstractResult):
         identify their share. It is no test of fit: the model that is tested has such respondents.
     source : str
         Reports and design in words.
+    random_seed : int, optional
+        Of the simulated tables.
     collection : Collection or None
         What was checked, for the picture; None of a summary, and of a check that was put together from its tests.
     """
@@ -113,7 +115,11 @@ class Fitness(AbstractResult):
     notes: tuple[str, ...] = field(default=())
     compliance: ComplianceTest | None = None
     source: str = ""
+    random_seed: int | None = field(default=None, compare=False)
     collection: Collection | None = field(default=None, compare=False)
+
+    def _random_seed(self) -> int | None:
+        return self.random_seed
 
     def __post_init__(self):
         object.__setattr__(self, "level", checks.probability(self.level, "level", open_low=True, open_high=True))

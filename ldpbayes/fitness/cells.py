@@ -1,7 +1,7 @@
 """Whether the reports of many cells fit their designs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -12,7 +12,7 @@ from ldpbayes.arrays import FloatArray
 from ldpbayes.fitness.base import Check, Fitness
 from ldpbayes.presenting import AbstractResult
 
-#: Cells whose names a verdict lists.
+#: Display: Cells whose names a verdict lists.
 NAMED = 8
 
 
@@ -33,6 +33,8 @@ class CellsFitness(AbstractResult):
         P-values that are combined, where they are not those of each cell: see ``sums.combined``.
     source : str
         Reports and designs in words.
+    random_seed : int, optional
+        Of the simulated tables of each cell.
     """
 
     labels: tuple[str, ...]
@@ -41,6 +43,10 @@ class CellsFitness(AbstractResult):
     level: float = 0.05
     combined: FloatArray | None = None
     source: str = ""
+    random_seed: int | None = field(default=None, compare=False)
+
+    def _random_seed(self) -> int | None:
+        return self.random_seed
 
     @property
     def p_values(self) -> NDArray:

@@ -24,12 +24,10 @@ from ldpbayes.fitness.sums import combined, fitness_of_sums
 from ldpbayes.likelihoods import Summary
 from ldpbayes.presenting import recorded
 
-#: An estimate that is handed in may be so many nats below the maximum: a twentieth of what would move a p-value.
+#: Rule: An estimate that is handed in may be so many nats below the maximum: a twentieth of what would move a p-value.
 MAX_GAP = 0.05
-#: Simulated tables for the test of fit beside a posterior, where reports are sparse: a fit should not wait for more.
+#: Time: Simulated tables for the test of fit beside a posterior, where reports are sparse: a fit should not wait for more.
 QUICK_REPLICATIONS = 199
-
-type Seed = int | np.random.Generator | None
 
 SATURATED = (
     "The channels have as many parameters as free report counts, so that every table of reports fits. A second channel with "
@@ -43,14 +41,16 @@ def check(
     collection: Collection | Tally | Summary,
     *,
     level: float = ...,
-    random_seed: Seed = ...,
+    random_seed: int | None = ...,
     replications: int = ...,
     estimate: FloatArray | None = ...,
 ) -> Fitness: ...
 
 
 @overload
-def check(collection: Cells, *, level: float = ..., random_seed: Seed = ..., replications: int = ...) -> CellsFitness: ...
+def check(
+    collection: Cells, *, level: float = ..., random_seed: int | None = ..., replications: int = ...
+) -> CellsFitness: ...
 
 
 @recorded
@@ -58,7 +58,7 @@ def check(
     collection: Collection | Tally | Cells | Summary,
     *,
     level: float = 0.05,
-    random_seed: Seed = 0,
+    random_seed: int | None = 0,
     replications: int = REPLICATIONS,
     estimate: FloatArray | None = None,
 ) -> Fitness | CellsFitness:
@@ -78,8 +78,8 @@ def check(
         summary there is one test: the unbiased estimates of all shares add up to one under its design.
     level : float
         Probability with which honest reports may be flagged.
-    random_seed : int or Generator, optional
-        Of the simulated tables for sparse counts; the same tables each time by default.
+    random_seed : int, optional
+        Of the simulated tables for sparse counts: the same tables each time by default; drawn, and stated, where None.
     replications : int
         Simulated tables where counts are sparse.
     estimate : (a,) array, optional
@@ -104,6 +104,7 @@ def check(
     True
     """
     data, level = with_outcomes(as_data(collection)), checks.probability(level, "level")
+    random_seed = checks.seed(random_seed)
     replications = checks.integer(replications, "replications", minimum=19, maximum=10**6)
     tested: Fitness | CellsFitness
     if data.by:
@@ -112,14 +113,14 @@ def check(
         tested = fitness_of_sums(data.likelihood, level)
     else:
         tested = replace(_check_one(data, level, random_seed, replications, estimate), collection=data)
-    return replace(tested, source=mechanisms(data.channels()) or f"{data.n_reports:,} reports")
+    return replace(tested, source=mechanisms(data.channels()) or f"{data.n_reports:,} reports", random_seed=random_seed)
 
 
 def _check_one(
-    collection: Collection, level: float, random_seed: Seed, replications: int, estimate: FloatArray | None = None
+    collection: Collection, level: float, random_seed: int, replications: int, estimate: FloatArray | None = None
 ) -> Fitness:
     """Return the tests of one collection."""
-    rng = checks.generator(random_seed, "random_seed")
+    rng = np.random.default_rng(random_seed)
     if estimate is not None:
         estimate = _maximum(collection, estimate)
     checks_made: list[Check] = []
@@ -166,7 +167,7 @@ def _maximum(collection: Collection, estimate: FloatArray) -> FloatArray:
     return p
 
 
-def _check_cells(cells: Cells, level: float, random_seed: Seed, replications: int) -> CellsFitness:
+def _check_cells(cells: Cells, level: float, random_seed: int, replications: int) -> CellsFitness:
     """Return the tests of every cell; of those of which only a summary was kept that of its sum."""
     collections: list[Any] = list(cells.collections())
     fits = [

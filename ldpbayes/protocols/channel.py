@@ -30,7 +30,7 @@ from ldpbayes.protocols.laws import ListLaw
 from ldpbayes.protocols.registry import DESIGNS, make_factor
 from ldpbayes.protocols.uncertain import DeviceLaw, laws_in
 
-#: Channels with at most so many reports and categories are said in words.
+#: Display: Channels with at most so many reports and categories are said in words.
 MAX_SAID = 4
 YES_NO = ("no", "yes")
 #: Survey designs whose respondents answer in words of the categories.

@@ -72,9 +72,7 @@ def attach(
     checks.text(prior_label, "prior_label")
     collection = with_outcomes(as_data(collection))
     draws, var_name = _draws(trace, collection, var_name)
-    if random_seed is None:
-        random_seed = int(np.random.SeedSequence().generate_state(1)[0])
-    random_seed = checks.integer(random_seed, "random_seed", minimum=0)
+    random_seed = checks.seed(random_seed)
     ci_prob = checks.level(ci_prob)
     others, coords = _others(trace, collection, var_name)
     settings = {"var_name": var_name, "random_seed": random_seed, "ci_prob": ci_prob}

@@ -15,16 +15,15 @@ from ldpbayes.fitness.base import Check
 from ldpbayes.fitness.checking import check
 from ldpbayes.fitness.constants import MIN_P_VALUE
 from ldpbayes.fitting import fit
-from ldpbayes.methods.base import seed
 from ldpbayes.presenting import recorded
 from ldpbayes.priors import DEFAULT, prior_for
 from ldpbayes.road.ruling import rule
 from ldpbayes.robust.convex import convex_maximum
 from ldpbayes.theory.enumeration import Enumeration
 
-#: Two posteriors agree where their means differ by at most this many Monte Carlo standard errors.
+#: Rule: Two posteriors agree where their means differ by at most this many Monte Carlo standard errors.
 MAX_MCSE = 4.0
-#: A point estimate further than this many posterior sd from the posterior mean is pointed out (not a failure).
+#: Rule: A point estimate further than this many posterior sd from the posterior mean is pointed out (not a failure).
 MAX_SD = 3.0
 #: Name of the reference where the posterior is a sum over all tallies of the true values, without a Monte Carlo error.
 ENUMERATION = "enumeration"
@@ -70,7 +69,8 @@ def crosscheck(
     collection : Collection, Tally or Cells
         Cells are compared one by one, each with the prior of one distribution.
     prior : as in fit
-    random_seed : int or Generator, optional
+    random_seed : int, optional
+        Of both posteriors and of the predictive check; drawn, and stated, where None.
     draws, chains : int
         Of both posteriors.
     progressbar : bool
@@ -81,7 +81,7 @@ def crosscheck(
     """
     collection = as_data(collection, summaries=False)
     settings = {"draws": draws, "chains": chains, "progressbar": progressbar}
-    random_seed = _seed(random_seed)
+    random_seed = checks.seed(random_seed)
     seeds = np.random.SeedSequence(random_seed)
     if not collection.by:
         own = int(seeds.generate_state(1)[0])
@@ -90,7 +90,7 @@ def crosscheck(
     cell_seeds = [int(child.generate_state(1)[0]) for child in seeds.spawn(len(collection))]
     cells = [cell.single("A cross-check") for cell in collection.collections()]
     answers = [compared(cell, prior, own, settings) for cell, own in zip(cells, cell_seeds, strict=True)]
-    fitness = check(collection, level=MIN_P_VALUE)
+    fitness = check(collection, level=MIN_P_VALUE, random_seed=random_seed)
     return concluded(joined(answers, collection.labels).assign(fitness_p=("cell", fitness.p_values)), fitness, random_seed)
 
 
@@ -290,12 +290,6 @@ def predictive_check(collection, tree, *, draws=1000, random_seed=None):
         replicated[:, c] = _discrepancy(fresh, expected)
     found = [_check(f"channel {t.name}", observed[c], replicated[:, c]) for c, (t, _) in enumerate(checked)]
     return (_check("the collection", observed.sum(), replicated.sum(axis=1)), *(found if len(found) > 1 else ()))
-
-
-def _seed(random_seed):
-    if isinstance(random_seed, np.random.Generator):
-        random_seed = int(random_seed.integers(2**31))
-    return seed(random_seed)
 
 
 def _enumerated(collection, prior):

@@ -325,6 +325,7 @@ def test_calibrated(protocol, n):
     uniform_enough(ranks(protocol, n, 200, 2))
 
 
+@pytest.mark.calibrate
 def test_the_evidence_of_cells_states_the_error_of_its_weights():
     """Draws under the true likelihood mend it: their error used to be left out, and .04 nats were stated as 0.00000."""
     made = {k: collected(UnaryEncoding.optimized(6, 1.5), 250, [0.5, 0.3, 0.2, 0, 0, 0]) for k in "ab"}

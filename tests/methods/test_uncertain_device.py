@@ -250,6 +250,7 @@ def test_what_is_refused(call, error, named):
     assert named in str(caught.value)
 
 
+@pytest.mark.calibrate
 def test_a_prior_over_all_cells_goes_with_a_device_that_trials_fix():
     """With a million trials of each kind the hierarchical fit is that of the known device."""
     counts = np.array([[900_000, 200_000], [100_000, 800_000]])

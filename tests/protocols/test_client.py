@@ -60,6 +60,26 @@ def test_the_draws_do_not_depend_on_the_value_or_the_outcome(case, epsilon, monk
         assert len(seen) == 1 and seen.pop()
 
 
+@each_row("case", CASES)
+def test_privatize_without_a_generator_is_the_client_for_each_value(case, monkeypatch):
+    """Its draws do not depend on the values, and its reports are those of privatize_one, in the form that privatize has."""
+    protocol = case.build(case.categories[0], 1.0)
+    last = protocol.n_categories - 1
+    seen = {
+        draws(monkeypatch, lambda values=values: protocol.privatize(values), "random")
+        for values in ([0, 0], [last, last], [0, last])
+        for _ in range(10)
+    }
+    assert len(seen) == 1 and seen.pop()
+    monkeypatch.setattr(entropy, "secrets", Counting(random.Random(5).getrandbits))
+    reports = protocol.privatize([0, last, last])
+    monkeypatch.setattr(entropy, "secrets", Counting(random.Random(5).getrandbits))
+    one_by_one = np.stack([np.asarray(protocol.privatize_one(x)) for x in (0, last, last)])
+    np.testing.assert_array_equal(reports, protocol.check_reports(one_by_one))
+    simulated = protocol.privatize([0, last, last], np.random.default_rng(1))
+    assert reports.dtype == simulated.dtype and reports.shape[1:] == simulated.shape[1:]
+
+
 def test_strings_make_the_draws_of_candidates(monkeypatch):
     hashed = CohortRR(3, 1.0, 3, 8, "label", ("a", "b", "c"))
     filters = Rappor.one_time(3, 1.0, 6, 3, 2, candidates=("a", "b", "c"))

@@ -62,7 +62,7 @@ def test_aliases_stand_in_files_and_factors(tmp_path):
         "[channels.parameters]\nepsilon = 1.0\n"
     )
     assert read_collection(tmp_path / "x.toml").tallies[0].protocol == UnaryEncoding.optimized(3, 1.0)
-    factors = {"weights": [0.5, 0.5], "factors": [{"protocol": "oue", "epsilon": 1.0}, {"protocol": "grr", "epsilon": 1.0}]}
+    factors = {"shares": [0.5, 0.5], "factors": [{"protocol": "oue", "epsilon": 1.0}, {"protocol": "grr", "epsilon": 1.0}]}
     mixed = make_protocol("mixture", ABC, factors)
     assert mixed == lb.protocols.mixture([0.5, 0.5], [UnaryEncoding.optimized(3, 1.0), GRR(3, 1.0)])
 
@@ -116,6 +116,14 @@ def test_a_number_of_categories_stands_for_as_many_labels(name):
         with pytest.raises(ArgumentError, match="categories must"):
             make_protocol(name, parameters=parameters)
     assert made or name not in ("grr", "unary", "oue", "olh", "hadamard", "subset", "block_design")
+
+
+def test_categories_that_are_left_out_are_asked_for_or_known():
+    for arguments in (("grr", None, {"epsilon": 1.0}), ("grr", {"epsilon": 1.0})):
+        with pytest.raises(ArgumentError, match=r"categories .*(make_protocol\('grr', |third argument)"):
+            make_protocol(*arguments)
+    parameters = {"p": 0.5, "q": 0.7, "f": 0.1, "n_bits": 4, "cohorts": 2, "hashes": 1, "candidates": ["a", "b", "c"]}
+    assert make_protocol("rappor", parameters=parameters) == make_protocol("rappor", ["a", "b", "c"], parameters)
 
 
 def test_designs_and_matrices_know_their_categories():

@@ -123,7 +123,7 @@ def test_leave_one_out_densities_are_those_of_the_model(known, tmp_path):
 
 def test_densities_of_respondents_who_answer_two_lists():
     """Covariates move the numbers of both lists together: a report has the sum over traits and pairs of numbers."""
-    rng, n = np.random.default_rng(4), 500
+    rng, n = np.random.default_rng(4), 200
     x, first = rng.standard_normal(n), rng.random(n) < 0.5
     trait = rng.random(n) < logistic(-0.5 + x)
     items = rng.binomial([[2], [1]], logistic(0.3 + 0.8 * x))

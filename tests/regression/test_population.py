@@ -97,6 +97,7 @@ def test_shares_by_draws_of_the_prior(term):
     np.testing.assert_allclose(answer["sd"].sel(category="yes"), sd, rtol=0.1)
 
 
+@pytest.mark.calibrate
 def test_groups_and_walks_are_weighted_and_agree_with_chains():
     """Draws of the effects given their scales: no chain is needed, and chains say the same within five errors."""
     rng, n = np.random.default_rng(3), 400
@@ -138,6 +139,7 @@ def test_levels_that_nobody_has_stay_in_their_place(found):
     assert found["posterior"]["rw(age)"].sel(category="yes").mean("rw(age)_level").values == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.calibrate
 def test_nested_groups_are_an_explicit_column(survey):
     joined = survey.assign(
         both=survey["region"] + "-" + survey["town"], report=reported(np.random.default_rng(1), 0 * survey["age"])
@@ -337,7 +339,7 @@ def test_forty_groups_of_few_reports_are_served_by_weights():
     assert found.attrs["converged"] and facts_of(found)["weights_effective"] > 4_000
 
 
-@pytest.mark.parametrize("case", [9, 11])
+@pytest.mark.parametrize("case", [pytest.param(9, marks=pytest.mark.calibrate), 11])
 def test_many_groups_and_flat_ends_are_served_by_weights(case):
     """150 groups, and ends of three groups in a flat tail, went to chains: one not trusted, one 185 s long."""
     rng = np.random.default_rng(100 + case)

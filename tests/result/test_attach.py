@@ -69,6 +69,7 @@ def test_predictions_are_where_arviz_looks_for_them():
     arviz_plots.plot_ppc_dist(tree, var_names=["reports"], backend="none")
 
 
+@pytest.mark.calibrate
 @pytest.mark.filterwarnings("ignore")
 def test_the_prior_of_the_model_is_where_arviz_looks_for_it(tmp_path):
     """Draws of the prior and its density were dropped, and ArviZ took the attr ``prior`` for their group."""

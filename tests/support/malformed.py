@@ -328,7 +328,7 @@ CALLS = {
     "Channel": lambda m: dict(matrix=[[0.7, 0.2], [0.3, 0.8]], answers=("no", "yes"), design="channel"),
     "kronecker": lambda m: dict(factors=[m.grr, m.grr], separator=","),
     "product": lambda m: dict(factors=[m.grr, m.grr], separator=","),
-    "mixture": lambda m: dict(weights=[0.5, 0.5], factors=[m.grr, lb.GRR(3, 2.0)], separator=":"),
+    "mixture": lambda m: dict(shares=[0.5, 0.5], factors=[m.grr, lb.GRR(3, 2.0)], separator=":"),
     "compose": lambda m: dict(outer=m.grr, inner=m.grr),
     "make_protocol": lambda m: dict(name="grr", categories="abc", parameters={"epsilon": 1.0}),
     "make_protocol of a number": lambda m: dict(name="unary", categories=3, parameters={"kappa": 0.6, "lam": 0.2}),
@@ -379,7 +379,7 @@ CALLS = {
     "crosswise": lambda m: dict(p=0.2, answers=("one", "two")),
     "triangular": lambda m: dict(p=0.2, answers=("one", "two")),
     "kuk": lambda m: dict(p_carrier=0.7, p_other=0.2, cards=1, answers=("no", "yes")),
-    "christofides": lambda m: dict(weights=[0.5, 0.3, 0.2], answers=("1", "2", "3")),
+    "christofides": lambda m: dict(shares=[0.5, 0.3, 0.2], answers=("1", "2", "3")),
     "stochastic_lie_detector": lambda m: dict(p=0.2, answers=("no", "yes")),
     "cheater_detection": lambda m: dict(p=0.2, answers=("no", "yes")),
     "item_count": lambda m: dict(
@@ -575,10 +575,10 @@ CALLS = {
     "population: dirichlet": lambda m: dict(source="dirichlet", n_categories=3, alpha=1.0, random_seed=1),
     "population: file": lambda m: dict(source=m.people),
     "simulate": lambda m: dict(
-        truth=UNIFORM, protocol=m.grr, n=20, random_seed=1, categories="abc", id="i", title="t", name="all"
+        p=UNIFORM, protocol=m.grr, n=20, random_seed=1, categories="abc", id="i", title="t", name="all"
     ),
     "simulate_reports": lambda m: dict(
-        path=m.folder / "s.parquet", protocol=m.grr, truth=[3, 2, 1], random_seed=1, categories=list("abc")
+        path=m.folder / "s.parquet", protocol=m.grr, p=[3, 2, 1], random_seed=1, categories=list("abc")
     ),
     # ---- results and answers
     "attach": lambda m: dict(
@@ -671,7 +671,7 @@ CALLS = {
     "theorem_4_1": _risk(n=100, draws=20, random_seed=0),
     "theorem_4_4": lambda m: dict(n_categories=3, epsilon=1.0, target="distribution"),
     "theorem_4_5": lambda m: dict(n_categories=3, epsilon=1.0, target="distribution", n_outputs=3),
-    "exact_floor": lambda m: dict(n_categories=3, epsilon=1.0, target="distribution"),
+    "exact_bound": lambda m: dict(n_categories=3, epsilon=1.0, target="distribution"),
     "ldp_level": lambda m: dict(protocol=m.grr),
     "worst_case_privacy": lambda m: dict(protocol=m.grr),
     "average_privacy": _risk(draws=20, simulations=100, random_seed=0),
