@@ -43,7 +43,7 @@ class DeviceOutcomes(AbstractProtocol):
         return hash((self.inner, self.law))
 
     @property
-    def n_categories(self):
+    def n_categories(self) -> int:  # type: ignore[override]
         """Number of outcomes."""
         return self.law.category.size
 
