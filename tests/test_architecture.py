@@ -153,7 +153,7 @@ HOMES = {
     "nutpie": {"inference.nuts", "methods.nuts"},
     "cvxpy": {"estimators.solvers.convex", "robust.convex"},
     "arviz_stats": {"inference.importance", "inference.diagnostics"},
-    "matplotlib": {"plots", "plots.base"},
+    "matplotlib": {"plots", "plots.base", "presenting"},  # the last for types alone
     "narwhals": {"sources.frames"},
     "pyspark": {"scanning.spark"},
     "typer": {"cli", "cli.options"},
