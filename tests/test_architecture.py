@@ -109,7 +109,7 @@ BUILT_ON = {
         "methods.quadrature",
         "methods.servers",
     },
-    "methods.nuts": {"methods.hmc", "methods.sampler", "methods.weighted"},
+    "methods.nuts": {"methods.sampler"},
     "methods.problem": {"methods.expansion"},
     "methods.sampler": {"methods.expanded", "methods.walk"},
     "methods.servers": {"methods.expanded", "methods.floor", "methods.quadrature"},

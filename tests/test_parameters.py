@@ -222,7 +222,7 @@ def test_metadata_of_some_files_state_nothing_about_the_others(tmp_path):
         assert "1 of 2 files" in sentence(reader, both, kind=ArgumentError)
         assert reader(both, GRR(3, 1.0)).n_reports == 6
         assert "GRR(n_categories=3, epsilon=1.0)" in sentence(reader, both, GRR(3, 2.0))
-        assert "two.parquet" in sentence(reader, other) or "another file" in sentence(reader, other)
+        assert "GRR(n_categories=3, epsilon=2.0)" in sentence(reader, other)
         # What the data state are reports as the protocol makes them, never labels.
         assert reader(alone, categories=numbers) == Tally(GRR(3, 1.0), [0, 1, 1])
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ldpbayes.collections.tally import Tally
     from ldpbayes.likelihoods import AbstractLikelihood
 
-#: Parameters of protocols are written out up to this many characters.
+#: Display: Parameters of protocols are written out up to this many characters.
 LONGEST = 60
 #: What a weighted result says of the draws of F, and why it has none.
 LEFT_OUT = "left out"

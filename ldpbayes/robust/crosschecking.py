@@ -21,9 +21,9 @@ from ldpbayes.road.ruling import rule
 from ldpbayes.robust.convex import convex_maximum
 from ldpbayes.theory.enumeration import Enumeration
 
-#: Two posteriors agree where their means differ by at most this many Monte Carlo standard errors.
+#: Rule: Two posteriors agree where their means differ by at most this many Monte Carlo standard errors.
 MAX_MCSE = 4.0
-#: A point estimate further than this many posterior sd from the posterior mean is pointed out (not a failure).
+#: Rule: A point estimate further than this many posterior sd from the posterior mean is pointed out (not a failure).
 MAX_SD = 3.0
 #: Name of the reference where the posterior is a sum over all tallies of the true values, without a Monte Carlo error.
 ENUMERATION = "enumeration"

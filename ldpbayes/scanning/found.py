@@ -124,7 +124,7 @@ class Found(Cells, AbstractResult):
         super().__init__(cells, by, None, categories, id=id, title=title)
 
     @property
-    def notes(self) -> str:
+    def notes(self) -> str:  # type: ignore[override]  # those of data are a text
         """What was left out while the reports were read, also where no cell keeps its reports."""
         return self._noted
 
