@@ -313,6 +313,7 @@ class Page:
             Whether tables of details are among the tables; the last line names those that are not.
         """
         checks.text(more, "more")
+        checks.flag(details, "details")
         notes = self.ranked()
         told = tuple(replace(note, text=first_sentence(note.text)) for note in notes[:LINES])
         rest = notes[LINES:]
