@@ -25,7 +25,7 @@ from ldpbayes.plots.groups import plot_groups
 
 #: Display: Categories of cells that a forest draws, a panel each.
 PANELS = 12
-#: How far posterior and estimate stand above and below the middle of a line: neither hides the other.
+#: Display: How far posterior and estimate stand above and below the middle of a line: neither hides the other.
 ABOVE, BELOW = 0.1, -0.24
 
 
