@@ -5,4 +5,5 @@ PAGES = {
     "ldpbayes.regression.maximum.Maximum": ("a Maximum", "regression.page.of_maximum"),
 }
 TREES = {"predictor": "regression.predictor_page.of_posterior", "regression": "regression.page.of_regression"}
+DENSITIES = {"predictor": "regression.predictor_questions.log_densities"}
 ANSWERS = {"subgroups": "regression.page.of_subgroups"}

@@ -11,6 +11,7 @@ from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
 from ldpbayes.pages.prose import as_sentences, sourced
 from ldpbayes.pages.tables import TableRows, filled
 from ldpbayes.plots.base import NAMES
+from ldpbayes.robust.constants import AT_MEANS
 
 _MCSE = "The same difference in Monte Carlo standard errors."
 
@@ -50,7 +51,7 @@ def _of_cells(check, title) -> Page:
         rows.number("fitness_p", "least adjusted p", ".3g"),
     ]
     heading = f"{title}: every cell by two methods"
-    notes = tuple(_said(check))
+    notes = (*_said(check), *([Note(Kind.METHOD, AT_MEANS)] if check.attrs.get("at_means") else []))
     return Page(heading, (filled(heading, columns),), notes, facts=_facts(check), summary=_headline(check))
 
 
