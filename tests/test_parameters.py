@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from tabulated import each_row
 
 from ldpbayes import read, scan, simulation
+from ldpbayes.cli import options
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols import GRR, make_protocol
@@ -412,3 +413,21 @@ def test_the_command_line_needs_no_protocol(tmp_path, capsys):
     ]:
         status, _, failed = run(capsys, *arguments)
         assert status == 2 and problem in failed
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("answers=a,b", ["a", "b"]),
+        ("answers=[a, b]", ["a", "b"]),
+        ('answers=["a, b", "c"]', ["a, b", "c"]),
+        ("matrix=[[.7,.3],[.3,.7]]", [[0.7, 0.3], [0.3, 0.7]]),
+        ("forced=[1/6,ln(3)]", [1 / 6, np.log(3)]),
+        ("rule=exact", "exact"),
+        ("rule=[[[[[a,b]]]]]", "[[[[[a,b]]]]]"),
+        ("rule=" + "[" * 2000, "[" * 2000),
+    ],
+)
+def test_lists_on_the_command_line(text, value):
+    name, _, _ = text.partition("=")
+    assert options.parameters([text]) == {name: value}

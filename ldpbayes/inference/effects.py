@@ -177,13 +177,19 @@ def sample(
 
         def wanting(run, made):
             worst = end_errors(values, run.z, prob).max(initial=0.0)
-            few = verdict_on(reported(target.prior, run.z)).next == "more"
+            found = verdict_on(reported(target.prior, run.z))
+            few = found.next == "more"
             cost = 2 * float(run.stats["n_steps"].sum()) * (target.reports.visited + each)
-            wanted = few or worst > (LENGTHS.aimed * aimed if cost <= LENGTHS.cost else LENGTHS.acceptable * allowed)
-            cheap = max(cost / (LENGTHS.times * LENGTHS.cost), 2 * made * chains / MOST_CHAINED) <= 1
-            wanted &= cheap or 2 * made <= LENGTHS.times * draws
+            enough = LENGTHS.aimed * aimed if cost <= LENGTHS.cost else LENGTHS.acceptable * allowed
+
+            def served(length):  # whether chains of so many times these draws may be twice as long
+                cheap = length * max(cost / (LENGTHS.times * LENGTHS.cost), 2 * made * chains / MOST_CHAINED) <= 1
+                return cheap or 2 * length * made <= LENGTHS.times * draws
+
+            wanted = (few or worst > enough) and served(1)
             if wanted:
-                watch.announce(title, (time.process_time() - start) * max((worst / allowed) ** 2, 2))
+                times = lengthened(max((worst / enough) ** 2, found.times if few else 1), served)
+                watch.announce(title, (time.process_time() - start) * times)
             return wanted
 
         return going_on(more, wanting, draws, watch)
@@ -195,6 +201,22 @@ def sample(
     allowed_ways = {name: way for name, way in ways.items() if method in ("auto", name)}
     outcome = hand_over(in_order(allowed_ways), lambda run: "" if watch.interrupted else run.trouble)
     return outcome.answer, outcome.name
+
+
+def lengthened(needed: float, served: Callable[[int], bool]) -> int:
+    """Return how many times as long chains become, which double at least once, until that is enough or no longer served.
+
+    Parameters
+    ----------
+    needed : float
+        How many times as many draws are enough.
+    served : callable
+        Times as long → whether chains so long may be twice as long.
+    """
+    times = 2
+    while times < needed and served(times):
+        times *= 2
+    return times
 
 
 def bent(target: Target, before: np.ndarray | None) -> "Bent":

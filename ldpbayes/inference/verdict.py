@@ -168,8 +168,8 @@ def of_weights(
     """
     kept = drawn if kept is None else kept
     text = f"Pareto k-hat {k_hat:.2f}, {effective:.0f} effective of {drawn} draws"
-    moved = "" if math.isnan(shift) else f"; they moved no mean by more than {shift:.2f} posterior sd"
-    good = Verdict(checked=f"Weights on the true likelihood: {text}{moved}.")
+    moved = "" if math.isnan(shift) else f"; they corrected a mean of the approximation by {shift:.2f} posterior sd at most"
+    good = Verdict(checked=f"The weights on the true likelihood are sound: {text}{moved}.")
     heavy = not (light_tails(k_hat, limits) or unseen < limits.unseen)
     few = not effective >= limits.share * kept
     thin = not squares >= limits.squares * min(drawn, kept)
@@ -188,7 +188,7 @@ def of_weights(
     wanted = max(limits.share * kept / max(effective, 1.0), limits.squares * kept / max(squares, 1.0))
     times = math.ceil(limits.margin * wanted)
     light = not heavy and not k_squares >= limits.k_hat
-    rejected = replace(good, accepted=False, problem=problem, next="other")
+    rejected = Verdict(accepted=False, checked=f"Weights on the true likelihood: {text}.", problem=problem, next="other")
     return replace(rejected, next="more", times=max(times, 2)) if light and times <= limits.most else rejected
 
 

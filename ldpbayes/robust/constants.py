@@ -1,4 +1,4 @@
-"""Limits of memory, of double precision and of formats: no number here is a choice about results."""
+"""Limits of memory, of double precision and of formats, and a sentence: no number here is a choice about results."""
 
 #: Time: Likelihood rows with more entries than this are not written out for a curve.
 MAX_ENTRIES = 2**22
@@ -8,3 +8,7 @@ MAX_POINTS = 10**5
 WRITTEN_ENTRIES = 2_000_000
 #: Display: Categories of the table and the figure of a hull, the largest estimates first.
 CATEGORIES = 20
+#: Memory: Counts of a sum over tallies that are held at a time: 80 MB.
+SUMMED_NUMBERS = 10_000_000
+#: What a cross-check of an uncertain device says of the estimates beside it.
+AT_MEANS = "MLE, oracle and cvxpy take the probabilities of the device at their means: they have none of its uncertainty."
