@@ -10,5 +10,5 @@ WRITTEN_ENTRIES = 2_000_000
 CATEGORIES = 20
 #: Memory: Counts of a sum over tallies that are held at a time: 80 MB.
 SUMMED_NUMBERS = 10_000_000
-#: What a cross-check of an uncertain device says of the estimates beside it.
+#: Display: What a cross-check of an uncertain device says of the estimates beside it.
 AT_MEANS = "MLE, oracle and cvxpy take the probabilities of the device at their means: they have none of its uncertainty."
