@@ -206,8 +206,8 @@ class Channel(AbstractMatrix):
         """Raise an InfeasibleError where the probabilities are not known exactly."""
         if self.law is not None:
             raise InfeasibleError(
-                f"The probabilities of {self.design} are not known exactly. Such a device goes with fit, check, crosscheck, regress "
-                "and planning.validation, and observe takes a tensor as channel; all else needs the device's known()."
+                f"The probabilities of {self.design} are not known exactly. Such a device goes with fit, check, crosscheck, "
+                "regress and planning.validation; observe takes a tensor as channel; all else needs the device's known()."
             )
 
     def known(self) -> "Channel":

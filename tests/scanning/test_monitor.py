@@ -107,7 +107,7 @@ def test_a_monitor_says_what_it_would_need(tmp_path):
     assert "two files" in one.monitor.needs and one.monitor.needs in str(one.page())
     for i in range(2):
         pq.write_table(table, tmp_path / f"{i}.parquet")
-    several = lb.scan(str(tmp_path / "*.parquet"), GRR(3, 1.0), **settings, copies="count")()
+    several = lb.scan(str(tmp_path / "*.parquet"), GRR(3, 1.0), **settings, copies="add")()
     assert several.monitor.drifts and "two files" not in several.monitor.needs
     assert "each scan" in (one + several).monitor.needs
     assert "user" in lb.scan(table, GRR(3, 1.0), **settings, by_user="user")().monitor.needs
