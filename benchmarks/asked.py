@@ -157,7 +157,7 @@ def faults(folder, full):
         writer.close()
         start = time.process_time()
         try:
-            lb.scan(path, scale.DATA[data](), by="country", progressbar=False)()
+            lb.scan(path, scale.DATA[data](), by="country", progressbar=False)
             said = "it was not noticed"
         except lb.errors.DataError as err:
             said = str(err).replace(str(folder), "")

@@ -202,13 +202,14 @@ def _(path, n, clock):
     import duckdb
 
     import ldpbayes as lb
+    from ldpbayes.scanning import Scan
 
     ready(path, grr())
     con = duckdb.connect()
     con.execute("set threads = 1")
     relation = con.sql(f"select * from read_parquet('{path}')")
-    lb.scan(relation.limit(1000), grr(), by="country", progressbar=False)()
-    scan = lb.scan(relation, grr(), by="country", progressbar=False)
+    lb.scan(relation.limit(1000), grr(), by="country", progressbar=False)
+    scan = Scan(relation, grr(), by="country", progressbar=False)
     clock.start()
     return _checked(scan(), n)
 
@@ -218,9 +219,10 @@ def _(path, n, clock):
     import polars
 
     import ldpbayes as lb
+    from ldpbayes.scanning import Scan
 
-    lb.scan(polars.scan_parquet(path).head(1000), grr(), by="country", progressbar=False)()
-    scan = lb.scan(polars.scan_parquet(path), grr(), by="country", progressbar=False)
+    lb.scan(polars.scan_parquet(path).head(1000), grr(), by="country", progressbar=False)
+    scan = Scan(polars.scan_parquet(path), grr(), by="country", progressbar=False)
     clock.start()
     return _checked(scan(), n)
 
@@ -270,10 +272,10 @@ def distinct_rows(data, make):
 
     @row(f"{name}: scan, both passes, jobs=2", data)
     def _(path, n, clock):
-        import ldpbayes as lb
+        from ldpbayes.scanning import Scan
 
         ready(path, make())
-        scan = lb.scan(path, make(), by="country", progressbar=False, jobs=2)
+        scan = Scan(path, make(), by="country", progressbar=False, jobs=2)
         clock.start()
         return _checked(scan(), n)
 
@@ -293,12 +295,12 @@ def distinct_rows(data, make):
     def _(path, n, clock):
         import duckdb
 
-        import ldpbayes as lb
+        from ldpbayes.scanning import Scan
 
         ready(path, make())
         con = duckdb.connect()
         con.execute("set threads = 1")
-        scan = lb.scan(con.sql(f"select * from read_parquet('{path}')"), make(), by="country", progressbar=False)
+        scan = Scan(con.sql(f"select * from read_parquet('{path}')"), make(), by="country", progressbar=False)
         clock.start()
         return _checked(scan(), n)
 
@@ -308,10 +310,11 @@ def ready(path, protocol):
     import pyarrow.parquet as pq
 
     import ldpbayes as lb
+    from ldpbayes.scanning import Scan
 
     some = next(pq.ParquetFile(path).iter_batches(2000))
-    lb.scan(some, protocol, by="country", progressbar=False)()
-    return lb.scan(path, protocol, by="country", progressbar=False)
+    lb.scan(some, protocol, by="country", progressbar=False)
+    return Scan(path, protocol, by="country", progressbar=False)
 
 
 def total(scan, at=None):
@@ -358,11 +361,10 @@ def spark_rows(data, passes):
         def _(path, n, clock):
             import numpy as np
 
-            import ldpbayes as lb
-            from ldpbayes.scanning import Pilots
+            from ldpbayes.scanning import Pilots, Scan
 
             protocol = DATA[data]()
-            scan = lb.scan(path, protocol, by="country", spark=spark_session(), progressbar=False)
+            scan = Scan(path, protocol, by="country", spark=spark_session(), progressbar=False)
             points = np.random.default_rng(1).dirichlet(np.ones(protocol.n_categories), size=GROUPS)
             at = Pilots({(f"c{i:02d}",): i for i in range(GROUPS)}, points) if second else None
             for _ in range(2):
@@ -381,10 +383,10 @@ def spark_rows(data, passes):
     def _(path, n, clock):
         import numpy as np
 
-        import ldpbayes as lb
+        from ldpbayes.scanning import Scan
 
         protocol = DATA[data]()
-        both = [lb.scan(path, protocol, by="country", spark=spark, progressbar=False) for spark in (spark_session(), None)]
+        both = [Scan(path, protocol, by="country", spark=spark, progressbar=False) for spark in (spark_session(), None)]
         firsts = [scan._pass(None) for scan in both]
         passes = [firsts]
         if not both[0].fold.countable:

@@ -83,7 +83,7 @@ def settings(number):
         protocol = PROTOCOLS[name](a, epsilon)
         a = protocol.n_categories
         truth = rng.dirichlet(np.full(a, rng.choice([0.1, 1.0, 10.0])))
-        yield i, name, a, n, epsilon, lb.simulate(truth, protocol, n, random_seed=i)[0]
+        yield i, name, a, n, epsilon, lb.simulate(truth, protocol, n, random_seed=i)
 
 
 PLAIN = AbstractPosterior.answer
@@ -113,7 +113,7 @@ def main():
     asked = parser.parse_args()
     only = {int(place) for place in asked.only.split(",") if place}
     warnings.simplefilter("ignore")
-    lb.fit(lb.simulate(np.full(4, 0.25), LocalHashing(4, 1.0), 300, random_seed=1)[0], random_seed=1)  # imports
+    lb.fit(lb.simulate(np.full(4, 0.25), LocalHashing(4, 1.0), 300, random_seed=1), random_seed=1)  # imports
     took, ratio, slow = [], [], []
     print(f"{'':>4} {'protocol':<15}{'a':>4}{'n':>8}{'ε':>6} {'rows':>6} {'fit':>7} {'methods':>8} {'predicted':>9}  method")
     for i, name, a, n, epsilon, collection in settings(asked.settings):

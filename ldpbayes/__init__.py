@@ -13,6 +13,7 @@ import ldpbayes.starting  # noqa: F401  # before all others: Ctrl-C may come whi
 from typing import TYPE_CHECKING
 
 from ldpbayes.doors import lazily
+from ldpbayes.version import __version__ as __version__
 
 if TYPE_CHECKING:  # so that editors complete the names that load on first use
     from ldpbayes import (
@@ -47,8 +48,6 @@ if TYPE_CHECKING:  # so that editors complete the names that load on first use
     from ldpbayes.scanning import scan
     from ldpbayes.simulation import simulate
     from ldpbayes.sources.door import read, write
-
-__version__ = "1.0.0rc1"
 
 #: Names that load on first use, and the module that has them; a module's own name stands for the module.
 _HOMES = {

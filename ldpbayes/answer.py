@@ -7,7 +7,7 @@ import xarray as xr
 from ldpbayes.presenting import AbstractResult
 
 
-class Answer(AbstractResult, xr.Dataset):
+class Answer(AbstractResult, xr.Dataset):  # type: ignore[misc]  # plot is a method, no accessor
     """What a question to a posterior returns: an xarray.Dataset with a page, a table and a file.
 
     ``attrs["question"]`` says in words what was asked, ``attrs["sentence"]`` what the answer is, where it has one.

@@ -72,9 +72,19 @@ def categories_count(value: object, name: str = "n_categories") -> int:
     return integer(value, name, minimum=2, maximum=MAX_CATEGORIES)
 
 
-def seed(value: object, name: str = "random_seed") -> int | None:
-    """Return a random seed: an integer from 0 to 2^63 − 1, or None, where one is chosen."""
-    return None if value is None else integer(value, name, minimum=0, maximum=MAX_SEED - 1)
+def seed(value: object, name: str = "random_seed") -> int:
+    """Return a random seed: an integer from 0 to 2^63 − 1 as it is, and where None one that is drawn.
+
+    A numpy Generator is refused: what is made states its seed, so that it can be made again.
+    """
+    if isinstance(value, np.random.Generator):
+        raise ArgumentError(
+            f"{name} must be an integer >= 0 or None, got a numpy Generator; a result records its seed, so that it can be "
+            "made again."
+        )
+    if value is None:
+        return int(np.random.SeedSequence().generate_state(1)[0])
+    return integer(value, name, minimum=0, maximum=MAX_SEED - 1)
 
 
 def draws_size(draws: int, chains: int, n_categories: int) -> None:
@@ -153,7 +163,7 @@ def choice[T](value: T, name: str, options: Collection) -> T:
     if not any(value is option or (isinstance(value, type(option)) and value == option) for option in options):
         near = difflib.get_close_matches(value, [str(option) for option in options], 1) if isinstance(value, str) else []
         hint = f"; did you mean {near[0]}?" if near else "."
-        raise ArgumentError(f"{name} must be one of {listed(options, most=40)}, got {shown(value)}{hint}")
+        raise ArgumentError(f"{name} must be one of {listed(options, most=60)}, got {shown(value)}{hint}")
     return value
 
 

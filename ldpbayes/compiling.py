@@ -59,7 +59,7 @@ def compiled(**options):
     Compiled code divides as NumPy does: numba's default raises ZeroDivisionError, which a sampler's thread cannot carry.
 
     Each compiled function holds the code of all that it calls. Otherwise numba optimizes a copy for each caller, under one
-    name, and a process takes the copy that it loads first: with ``fastmath`` its last bits hang on what was compiled before.
+    name, and a process takes the copy that it loads first: with ``fastmath`` its last bits depend on earlier compilations.
 
     Parameters
     ----------

@@ -27,8 +27,8 @@ def select_method(
 ) -> Choice:
     """Return what ``method="auto"`` would use for this collection and prior, and why.
 
-    The first method in the order of ``Choice.considered`` that applies and counts no more operations than its limit: what
-    the choice hangs on are numbers of categories, distinct reports, users and draws. Predicted seconds are shown and decide
+    The first method in the order of ``Choice.considered`` that applies and counts no more operations than its limit. The
+    choice depends on the numbers of categories, distinct reports, users and draws. Predicted seconds are shown and decide
     nothing.
 
     Parameters

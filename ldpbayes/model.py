@@ -1,6 +1,7 @@
 """PyMC: the likelihood of a collection inside any PyMC model, and the plain model under a prior of the package."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ldpbayes import checks
 from ldpbayes.collections import as_data, tensor, tensor_rates
@@ -11,12 +12,25 @@ from ldpbayes.methods import expanded
 from ldpbayes.priors import DEFAULT, as_dirichlet, prior_for
 from ldpbayes.road.ruling import rule
 
+if TYPE_CHECKING:
+    import pymc as pm
+    from pytensor.tensor.variable import TensorVariable
+
 LIKELIHOODS = ("full", "surrogate")
-#: Cells are first expanded at their pooled mean with a standard deviation of this share of it.
+#: Rule: Cells are first expanded at their pooled mean with a standard deviation of this share of it.
 FIRST_SPREAD = 0.3
 
 
-def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior=DEFAULT, channel=None) -> Any:
+def observe(
+    name: str,
+    p: Any,
+    collection: Any,
+    *,
+    dims: str | Sequence[str] | None = None,
+    likelihood: str = "full",
+    prior: Any = DEFAULT,
+    channel: Any = None,
+) -> "tuple[TensorVariable, ...]":
     """Add the likelihood of reports to the PyMC model on the context stack.
 
     A protocol with at most MAX_OUTPUTS possible reports becomes ``Multinomial(n, Q p)`` over all of them; so does one whose
@@ -40,7 +54,7 @@ def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior
     p : (a,) or (cells, a) tensor
         The distribution of the private values, on the simplex: any expression of the model's variables, of ``pymc.dims``
         too. Where its dims have coords with the labels of the data, they stand in the order of the data.
-    data : Collection, Summary or Cells
+    collection : Collection, Summary or Cells
         Cells need a p with one row per cell, in their order.
     dims : tuple of str, optional
         Names of p's dimensions, such as ("cell", "category"); observed variables then have them instead of their own.
@@ -64,7 +78,7 @@ def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior
     ------
     ArgumentError
         Where p does not have one entry per category (and one row per cell), coords have the labels of the data in another
-        order, the model has a variable of that name, or data is no collection.
+        order, the model has a variable of that name, or the collection is none.
     InfeasibleError
         Where the likelihood rows have more than MAX_ENTRIES entries; the surrogate of two categories.
 
@@ -106,15 +120,15 @@ def observe(name: str, p: Any, data: Any, *, dims=None, likelihood="full", prior
         if len(dims) != p.type.ndim:
             raise ArgumentError(f"dims must have one name for each of the {p.type.ndim} dimensions of p, got {dims}.")
         p = tensor.as_tensor(given, dims).astype("float64")
-    data = as_data(data, "data")
-    tensor.check_order(given, dims, (data.labels, data.categories)[-len(data.dims) :])
+    collection = as_data(collection)
+    tensor.check_order(given, dims, (collection.labels, collection.categories)[-len(collection.dims) :])
     if channel is not None:
-        return tensor_rates.observe(name, p, data, channel, dims)
-    expansion = expand(data, prior) if likelihood == "surrogate" and data.channels() else None
-    return tensor.observe(name, p, data, dims, expansion)
+        return tensor_rates.observe(name, p, collection, channel, dims)
+    expansion = expand(collection, prior) if likelihood == "surrogate" and collection.channels() else None
+    return tensor.observe(name, p, collection, dims, expansion)
 
 
-def build_model(collection, prior=DEFAULT, *, likelihood="full"):
+def build_model(collection: Any, prior: Any = DEFAULT, *, likelihood: str = "full") -> "pm.Model":
     """Return the PyMC model p ~ prior, reports ~ collection, in coordinates that NUTS samples well.
 
     ``distribution`` (dim category) is p, over the outcomes of a device whose probabilities are not known exactly, which are

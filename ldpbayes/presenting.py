@@ -15,10 +15,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 
 from ldpbayes.errors import shown
+from ldpbayes.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+    from ldpbayes.pages.page import Page
+
+#: What completion of a result offers of xarray, beside the result's own names, groups, variables and attributes.
+ARRAYS = ("attrs", "children", "coords", "data_vars", "dims", "groups", "isel", "sel", "sizes", "to_dataset", "to_netcdf")
 
 
 class Recorded:
@@ -51,8 +59,7 @@ class Recorded:
         seed = self._random_seed()
         given = {name: plain(value) for name, value in arguments.items() if value is not None and name != "progressbar"}
         given |= {} if seed is None or "random_seed" not in arguments else {"random_seed": int(seed)}
-        version = importlib.import_module("ldpbayes").__version__
-        call = {"function": function, "version": version, "arguments": given}
+        call = {"function": function, "version": __version__, "arguments": given}
         self._keep(json.dumps(call, sort_keys=True))
 
     def _keep(self, call: str) -> None:
@@ -76,7 +83,7 @@ class AbstractResult(Recorded):
         """The answer in one sentence: its number, and from how many reports, by what design and by which model it comes."""
         return self.page().summary
 
-    def page(self, **settings: Any) -> Any:
+    def page(self, **settings: Any) -> "Page":
         """Return the Page: what ``ldpbayes.show`` returns of this.
 
         Parameters
@@ -106,6 +113,31 @@ class AbstractResult(Recorded):
         """
         return importlib.import_module("ldpbayes.pages.showing").frame(self, **settings)
 
+    def plot(self, ax: "Axes | Figure | SubFigure | None" = None, **style: Any) -> "Axes":
+        """Draw the picture of this, which is the first one of its page, and return its Axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, Figure or SubFigure, optional
+            Where to draw; a new figure of pyplot by default, which a notebook displays. Axes take a single panel.
+        **style
+            ``title``, ``figsize`` in inches, ``legend``, ``palette``, and arguments of the function of ``ldpbayes.plots``
+            that draws it, such as ``top``.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            Of several panels the first; ``figure`` is the whole picture.
+
+        Raises
+        ------
+        ArgumentError
+            Where this has no picture.
+        InfeasibleError
+            Where matplotlib is not installed.
+        """
+        return importlib.import_module("ldpbayes.pages.showing").plotted(self, ax, style)
+
     def save(self, path: str | PathLike) -> None:
         """Write this to a file, as ``ldpbayes.save`` does: a posterior as NetCDF, or the page in the format of the suffix.
 
@@ -117,13 +149,20 @@ class AbstractResult(Recorded):
         _pages().save(self, path)
 
     @property
-    def notes(self) -> Any:
+    def notes(self) -> tuple[str, ...]:
         """What the page says beside the answer and its tables, warnings first: a tuple of sentences."""
         return tuple(note.text for note in self.page().ranked())
 
     def to_tree(self) -> "xr.DataTree | None":
         """Return what a NetCDF file of this holds; None where only the page can be kept."""
         return None
+
+    def __dir__(self) -> list[str]:
+        names = list(super().__dir__())
+        if self._arrays is None:
+            return names
+        of_arrays = {name for name in dir(self._arrays) if not name.startswith("_")} - set(ARRAYS)
+        return [name for name in names if name not in of_arrays or name in vars(AbstractResult)]
 
     def __repr__(self) -> str:
         try:

@@ -14,6 +14,7 @@ dicts by the names below, whose values name modules of the room as text, so that
   log-evidence, the collection, the prior and a function that returns log-evidences.
 - ``TABLES``: a table of the page of a fit → the function that makes it of a result, or returns None.
 - ``FIGURES``: a figure beside the page of a fit → the function that makes it of a result and its data, or returns None.
+- ``ODDS``: an attribute of results, or the full name of a class → the function that makes their odds ratios.
 - ``DENSITIES``: an attribute of results → the function that returns the log-density of what was observed beside a report,
   given each answer, (draws, rows, categories), of a result, rows of the group ``outcome_design`` and outcomes.
 - ``ANSWERS``: a figure beside the page of an answer → the function that makes it of the answer, or returns None.

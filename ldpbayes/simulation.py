@@ -2,9 +2,12 @@
 
 import os
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ldpbayes import checks, files
 from ldpbayes.collections import Collection, Tally
@@ -42,7 +45,7 @@ class Population:
     licence: str = ""
 
     @property
-    def n_categories(self):
+    def n_categories(self) -> int:
         """Number of categories, a."""
         return len(self.categories)
 
@@ -55,7 +58,15 @@ FAMILIES = {
 }
 
 
-def population(source, n_categories=None, *, exponent=None, mean=None, alpha=None, random_seed=None):
+def population(
+    source: str | PathLike,
+    n_categories: int | None = None,
+    *,
+    exponent: float | None = None,
+    mean: float | None = None,
+    alpha: float | None = None,
+    random_seed: int | None = None,
+) -> Population:
     """Return a true population: one of the synthetic families, or a file of counts.
 
     ====================  ============================================================================
@@ -78,7 +89,7 @@ def population(source, n_categories=None, *, exponent=None, mean=None, alpha=Non
         Of the geometric law before it is cut off; a/5 by default.
     alpha : float, optional
         Concentration of the Dirichlet draw; 1 by default.
-    random_seed : Generator, int or None
+    random_seed : int, optional
         For the Dirichlet draw.
 
     Returns
@@ -102,7 +113,8 @@ def population(source, n_categories=None, *, exponent=None, mean=None, alpha=Non
     array([0.545, 0.273, 0.182])
     """
     family = source if isinstance(source, str) and source in FAMILIES else None
-    allowed, rng = FAMILIES.get(family, ()), checks.generator(random_seed, "random_seed")
+    allowed = () if family is None else FAMILIES[family]
+    rng = np.random.default_rng(checks.seed(random_seed))
     given = {"n_categories": n_categories, "exponent": exponent, "mean": mean, "alpha": alpha}
     for name, value in given.items():
         if value is not None and name not in allowed:
@@ -137,20 +149,31 @@ def population(source, n_categories=None, *, exponent=None, mean=None, alpha=Non
     return Population(labels, weights / weights.sum(), id=f"{source}_{a}", title=f"{title}, {a} categories")
 
 
-def simulate(truth, protocol, n=None, *, random_seed=None, categories=None, id=None, title=None, name="all"):
+def simulate(
+    p: Population | ArrayLike | str | PathLike,
+    protocol: AbstractProtocol,
+    n: int | None = None,
+    *,
+    random_seed: int | None = None,
+    categories: Sequence[str] | None = None,
+    id: str | None = None,
+    title: str | None = None,
+    name: str = "all",
+) -> Collection:
     """Simulate the reports of a population through a protocol, and keep the truth with them.
 
-    With n, users' values are drawn from the distribution: T ~ Multinomial(n, P). Without it the truth must be counts,
+    With n, users' values are drawn from the distribution: T ~ Multinomial(n, P). Without it p must be counts,
     and these users report. Only simulation: for protecting people use the protocol's ``privatize_one``.
 
     Parameters
     ----------
-    truth : Population, (a,) array, {"zipf", "geometric", "dirichlet"} or path-like
-        A distribution (with n) or counts of true values, or what ``theory.population`` makes a population of.
+    p : Population, (a,) array, {"zipf", "geometric", "dirichlet"} or path-like
+        The true distribution (with n), or counts of true values, or what ``theory.population`` makes a population of.
     protocol : AbstractProtocol
     n : int, optional
         Number of users.
-    random_seed : Generator, int or None
+    random_seed : int, optional
+        Drawn where None; the ``notes`` of the collection state it.
     categories : sequence of str, optional
         Labels; the population's own, or "c0", "c1", … by default.
     id, title, name : str, optional
@@ -158,42 +181,49 @@ def simulate(truth, protocol, n=None, *, random_seed=None, categories=None, id=N
 
     Returns
     -------
-    collection : Collection
-        Its ``published`` entries with source "truth" hold the true counts, and the distribution they were drawn from.
-    true_counts : (a,) int array
-        T, the tallies of these users' true values.
+    Collection
+        Its ``published`` entries with source "truth" hold T, the tallies of these users' true values, and the distribution
+        they were drawn from.
 
     Examples
     --------
     >>> from ldpbayes.protocols.grr import GRR
-    >>> collection, true_counts = simulate([50, 30, 20], GRR(3, epsilon=1.0), random_seed=1)
-    >>> collection.n_reports, true_counts.tolist()
+    >>> collection = simulate([50, 30, 20], GRR(3, epsilon=1.0), random_seed=1)
+    >>> collection.n_reports, collection.published[0]["estimate"]
     (100, [50, 30, 20])
     """
     checks.instance(protocol, "protocol", AbstractProtocol, "a protocol of ldpbayes")
     id, title = (None if text is None else checks.text(text, name) for name, text in (("id", id), ("title", title)))
-    if isinstance(truth, str | os.PathLike):
-        a = protocol.n_categories if isinstance(truth, str) and truth in FAMILIES else None
-        truth = population(truth, a, random_seed=random_seed)
-    origin, rng = truth if isinstance(truth, Population) else None, checks.generator(random_seed, "random_seed")
-    distribution, true_counts = _true_values(truth, n, protocol.n_categories, rng)
-    categories = _labels(categories, truth, protocol)
+    random_seed = checks.seed(random_seed)
+    if isinstance(p, str | os.PathLike):
+        a = protocol.n_categories if isinstance(p, str) and p in FAMILIES else None
+        p = population(p, a, random_seed=random_seed)
+    origin, rng = p if isinstance(p, Population) else None, np.random.default_rng(random_seed)
+    distribution, true_counts = _true_values(p, n, protocol.n_categories, rng)
+    categories = _labels(categories, p, protocol)
     users = int(true_counts.sum())
-    facts = {"citation": origin.citation, "licence": origin.licence} if origin else {}
     collection = Collection(
         categories,
         (Tally(protocol, *protocol.simulate(true_counts, rng), name),),
         id=id or (f"{origin.id}_{protocol.name}" if origin else f"simulated_{protocol.name}"),
         title=title
         or (f"Simulated: {origin.title}" if origin and origin.title else f"Simulated reports of {users:,} users"),
-        notes=f"Simulated reports of {users:,} users; the true values are under published, with source truth.",
+        notes=f"Simulated reports of {users:,} users, random_seed {random_seed}; the true values are under published, with "
+        "source truth.",
         published=_truth_entries(categories, distribution, true_counts),
-        **facts,
     )
-    return collection, true_counts
+    return collection if origin is None else replace(collection, citation=origin.citation, licence=origin.licence)
 
 
-def simulate_reports(path, protocol, truth, n=None, *, random_seed=None, categories=None):
+def simulate_reports(
+    path: str | PathLike,
+    protocol: AbstractProtocol,
+    p: Population | ArrayLike,
+    n: int | None = None,
+    *,
+    random_seed: int | None = None,
+    categories: Sequence[str] | None = None,
+) -> NDArray[np.int64]:
     """Simulate the reports of a population one by one into a Parquet file, in constant memory.
 
     The file has the layout of ``write``: one row a user, in random order, and the protocol in a column. The
@@ -204,11 +234,11 @@ def simulate_reports(path, protocol, truth, n=None, *, random_seed=None, categor
     path : path-like
         Ends in ``.parquet``.
     protocol : AbstractProtocol
-    truth : Population or (a,) array
+    p : Population or (a,) array
         A distribution (with n) or counts of true values.
     n : int, optional
         Number of users.
-    random_seed : Generator, int or None
+    random_seed : int, optional
     categories : sequence of str, optional
         Labels; the population's own by default.
 
@@ -218,9 +248,9 @@ def simulate_reports(path, protocol, truth, n=None, *, random_seed=None, categor
         T, the tallies of these users' true values.
     """
     checks.instance(protocol, "protocol", AbstractProtocol, "a protocol of ldpbayes")
-    rng = checks.generator(random_seed, "random_seed")
-    distribution, true_counts = _true_values(truth, n, protocol.n_categories, rng)
-    categories = _labels(categories, truth, protocol)
+    rng = np.random.default_rng(checks.seed(random_seed))
+    distribution, true_counts = _true_values(p, n, protocol.n_categories, rng)
+    categories = _labels(categories, p, protocol)
     if true_counts.sum() > MAX_ROWS:
         raise InfeasibleError(f"A file of reports has a row for each user, at most {MAX_ROWS:,}; a collection counts them.")
     batches = _simulated_batches(protocol, true_counts, rng)
@@ -239,29 +269,29 @@ def _simulated_batches(protocol, true_counts, rng):
         left -= part
 
 
-def _labels(categories, truth, protocol):
+def _labels(categories, p, protocol):
     """Return the labels stated, those of the population, or "c0", "c1", …"""
     if categories is None:
-        categories = truth.categories if isinstance(truth, Population) else [f"c{i}" for i in range(protocol.n_categories)]
+        categories = p.categories if isinstance(p, Population) else [f"c{i}" for i in range(protocol.n_categories)]
     return checks.labels(categories, "categories", f"{protocol.n_categories} labels")
 
 
-def _true_values(truth, n, n_categories, rng):
+def _true_values(p, n, n_categories, rng):
     """Return (distribution drawn from or None, true counts)."""
     if n is None:
-        counts = truth.counts if isinstance(truth, Population) else truth
+        counts = p.counts if isinstance(p, Population) else p
         if counts is None:
             raise ArgumentError("n must be an integer >= 1 for a population without counts, got None.")
-        counts = checks.counts(counts, "truth", n_categories)
+        counts = checks.counts(counts, "p", n_categories)
         if not counts.sum():
-            raise ArgumentError("truth must hold at least one user, got only zeros.")
+            raise ArgumentError("p must hold at least one user, got only zeros.")
         return None, counts
     n = checks.users_count(n)
-    weights = truth.distribution if isinstance(truth, Population) else truth
-    weights = checks.reals(weights, "truth", "a distribution or counts", ndim=None, finite=False)
+    weights = p.distribution if isinstance(p, Population) else p
+    weights = checks.reals(weights, "p", "a distribution or counts", ndim=None, finite=False)
     if np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0:
         weights = weights / weights.sum()
-    distribution = checks.distribution(weights, "truth", n_categories)
+    distribution = checks.distribution(weights, "p", n_categories)
     return distribution, rng.multinomial(n, distribution)
 
 

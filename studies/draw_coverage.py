@@ -76,7 +76,7 @@ def draw_several(lines, path):
         axes.set_xlabel("coverage of all positive shares")
     for axes in panels[:, 0]:
         axes.set_ylabel("coverage of the largest share")
-    figure.suptitle("Priors can miss the largest share of many; confidence intervals do not")
+    figure.suptitle("Priors and the bootstrap can miss the largest share of many; exact and Wald intervals do not")
     figure.savefig(path, dpi=100)
 
 

@@ -65,8 +65,7 @@ def plot_study(
     for axes in canvas.axes[len(shown) :]:
         axes.remove()
     more = f" ({len(shown)} of {len(groups)} panels)" if len(groups) > len(shown) else ""
-    most, width = {1: 2, 2: 3}.get(columns, 5), 42 if columns == 1 else 30 * columns + 30
-    return canvas.finish("", handles.values(), most=most, width=width, more=more)
+    return canvas.finish("", handles.values(), most={1: 2, 2: 3}.get(columns, 5), more=more)
 
 
 _AXES = {

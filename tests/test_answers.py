@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from scipy import special, stats
+from tabulated import each_row
 
 from ldpbayes import Cells, Collection, Tally, answers, fit
 from ldpbayes.errors import ArgumentError, DiagnosticWarning
@@ -133,12 +134,12 @@ def test_ties_share_the_last_places():
 @pytest.mark.parametrize(
     "call, words",
     [
-        (lambda t: answers.contrast(t, 3, 3), "categories must be a label or a sequence of labels, got 3"),
-        (lambda t: answers.contrast(t, ["a", 3], "b"), "labels of the collection, got 3"),
-        (lambda t: answers.contrast(t, "z", "a"), "labels of the collection, got 'z'"),
-        (lambda t: answers.contrast(t, ["a", "a"], "b"), "name each category once"),
-        (lambda t: answers.entropy(t, cell="north"), "cell must be left out"),
-        (lambda t: answers.poststratify(t, [1, 2]), "needs a result with cells"),
+        (lambda t: answers.contrast(t, 3, 3), "categories must.*3"),
+        (lambda t: answers.contrast(t, ["a", 3], "b"), "labels.*got 3"),
+        (lambda t: answers.contrast(t, "z", "a"), "labels.*'z'"),
+        (lambda t: answers.contrast(t, ["a", "a"], "b"), "category once"),
+        (lambda t: answers.entropy(t, cell="north"), "cell must.*left"),
+        (lambda t: answers.poststratify(t, [1, 2]), "with cells"),
     ],
 )
 def test_bad_labels_are_refused_in_a_sentence(open_answers, call, words):
@@ -179,9 +180,9 @@ def test_answers_ask_one_cell():
     assert float(answers.category_sum(tree, "yes", cell=(0,))["mean"]) == pytest.approx(0.1, abs=0.02)
     delta = answers.contrast(tree, "yes", "yes", cell="day 2", other_cell="day 0")
     assert float(delta["mean"]) == pytest.approx(0.8, abs=0.03)
-    with pytest.raises(ArgumentError, match="cell must name one of the 3 cells"):
+    with pytest.raises(ArgumentError, match=r"cell must.*3"):
         answers.entropy(tree)
-    with pytest.raises(ArgumentError, match="cell must be one of day 0"):
+    with pytest.raises(ArgumentError, match=r"cell must.*0"):
         answers.entropy(tree, cell="monday")
 
 
@@ -210,9 +211,9 @@ def test_poststratify_mixes_cells():
     expected = np.sqrt(sum(w**2 * s * (1 - s) / 102 for w, s in ((0.25, 0.1), (0.5, 0.5), (0.25, 0.9))))
     assert found["sd"].values[0] == pytest.approx(expected, rel=0.1)
     assert np.abs(found["pull"].values).max() < 0.1
-    with pytest.raises(ArgumentError, match="weights must name every cell, got none for 'day 1'"):
+    with pytest.raises(ArgumentError, match=r"weights.*'day 1'"):
         answers.poststratify(tree, {"day 0": 1, "day 2": 1})
-    with pytest.raises(ArgumentError, match="weights must be 3 numbers"):
+    with pytest.raises(ArgumentError, match=r"weights must.*3"):
         answers.poststratify(tree, [1, 2])
 
 
@@ -231,7 +232,7 @@ def test_sums_of_cells_without_draws_have_the_ends_of_the_sum():
 def test_poststratify_warns_where_independent_priors_add_up():
     """A hundred cells of ten answers, all of them no: every prior adds half a yes, a twentieth in the sum."""
     tree = cells_result(100, [10, 0])
-    with pytest.warns(DiagnosticWarning, match="independent priors of 100 cells displace this sum"):
+    with pytest.warns(DiagnosticWarning, match=r"priors.*100 cells"):
         found = answers.poststratify(tree, np.ones(100))
     bias = found["mean"].values[1]  # the truth is 0
     assert found["pull"].values[1] * found["sd"].values[1] == pytest.approx(bias, rel=0.05)
@@ -306,14 +307,14 @@ def test_parts_of_the_interval():
     assert np.allclose(parts["sampling_sd"] ** 2 + parts["privacy_sd"] ** 2, parts["sd"] ** 2)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "call, words",
     [
-        (lambda t: answers.probability_in_top(t, 0), "k must be an integer >= 1"),
+        (lambda t: answers.probability_in_top(t, 0), "k must.*1"),
         (lambda t: answers.category_sum(t, ["a", "z"]), "got 'z'"),
         (lambda t: answers.category_sum(t, []), "got none"),
-        (lambda t: answers.entropy(t, target="tallies"), "target must be one of"),
-        (lambda t: answers.simultaneous_intervals(t, ci_prob=1.0), "ci_prob must be"),
+        (lambda t: answers.entropy(t, target="tallies"), "target must"),
+        (lambda t: answers.simultaneous_intervals(t, ci_prob=1.0), "ci_prob must"),
     ],
 )
 def test_bad_questions(open_answers, call, words):
@@ -328,7 +329,7 @@ def test_worth_of_the_reports():
     warner = Collection(["no", "yes"], [Tally(designs.warner(0.75), [0, 1], [5100, 4900])])
     tree = fit(warner, random_seed=1)
     assert facts_of(tree)["effective_open_answers"] == pytest.approx(10_000 * 0.25 / (0.25 / 0.5**2), rel=0.01)
-    assert "These 10,000 reports carry as much information about P as 2,4" in facts_of(tree)["worth"]
+    assert "about P as 2,4" in facts_of(tree)["worth"]
 
 
 def test_worth_compares_with_the_exact_floor():
@@ -338,7 +339,7 @@ def test_worth_compares_with_the_exact_floor():
     reports, counts = grr.simulate(rng.multinomial(40_000, np.full(16, 1 / 16)), rng)
     tree = fit(Collection([f"c{x}" for x in range(16)], [Tally(grr, reports, counts)]), random_seed=1)
     assert facts_of(tree)["bound_sd"] == pytest.approx(np.sqrt(51.91 / 40_000), rel=1e-3)
-    assert "can guarantee less than" in facts_of(tree)["worth"]
+    assert "guarantee less" in facts_of(tree)["worth"]
 
 
 def test_no_posterior_is_said_to_beat_the_floor():
@@ -392,9 +393,9 @@ def test_sums_and_differences_have_confidence_intervals():
     for name in ("lower", "upper"):
         end = difference[f"confidence_{name}"].item()
         assert n * (estimate - end) ** 2 == pytest.approx(stats.chi2.ppf(0.95, 1) * (total - end**2), rel=1e-6)
-    with pytest.raises(ArgumentError, match="share no category"):
+    with pytest.raises(ArgumentError, match="no category"):
         answers.contrast(tree, ["a", "b"], "b", collection=collection)
-    with pytest.raises(ArgumentError, match="left out for F"):
+    with pytest.raises(ArgumentError, match=r"left out.*F"):
         answers.category_sum(tree, "a", target="frequency", collection=collection)
 
 
@@ -456,11 +457,11 @@ def test_intervals_of_the_largest_are_at_their_level():
     for answer, level in ((found, 0.995), (every, 1 - 0.05 / 20)):
         known = confidence_intervals([collection], level)[0]
         np.testing.assert_allclose(answer["upper"], known.upper[0][: answer.sizes["category"]], atol=1e-9)
-    assert "of the 2 shown on average" in found.attrs["sentence"] and "cover all 20" in every.attrs["sentence"]
+    assert "2 shown" in found.attrs["sentence"] and "cover all 20" in every.attrs["sentence"]
     table = show(tree, top=2).tables[0]
     column = next(i for i, one in enumerate(table.columns) if one.key == "distribution_confidence")
     assert table.rows[0][column][1] == pytest.approx(float(found["upper"][0])) and len(table.rows) == 2
-    assert "the 2 largest shown" in table.columns[column].means
+    assert "2 largest" in table.columns[column].means
     assert table.complete().rows[0][column][1] < table.rows[0][column][1]
     with pytest.raises(ArgumentError, match="k must be"):
         answers.largest(tree, 21)

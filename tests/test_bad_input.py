@@ -12,6 +12,7 @@ import polars
 import pyarrow
 import pytest
 from commands import run
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes import checks, files, result
@@ -159,7 +160,7 @@ COLLECTIONS = [
 ]
 
 
-@pytest.mark.parametrize("old, new, words", COLLECTIONS, ids=range(len(COLLECTIONS)))
+@each_row("old, new, words", COLLECTIONS)
 def test_collections(tmp_path, old, new, words):
     assert old in TOML
     assert words in sentence(lambda: read(tmp_path, TOML.replace(old, new, 1)))
@@ -184,11 +185,11 @@ PROTOCOLS = [
     ("product", {"factors": [FACTOR] * 30}, 2, "too large to write out"),
     ("product", {"factors": [{"protocol": ["grr"]}]}, 2, "factor 1 must name a protocol"),
     ("product", {"factors": [{"protocol": "olh", "epsilon": 1}]}, 2, "too many possible reports"),
-    ("mixture", {"factors": [FACTOR], "weights": "abc"}, 2, "weights must be"),
-    ("mixture", {"factors": [FACTOR], "weights": [-1.0]}, 2, "weights must be"),
-    ("mixture", {"factors": [FACTOR, FACTOR], "weights": [[0.5, 0.5]]}, 2, "weights must be"),
-    ("mixture", {"factors": [FACTOR], "weights": [1.0], "separator": []}, 2, "separator must be text"),
-    ("mixture", {"factors": FACTOR, "weights": [1.0]}, 2, "factors must be a list of tables"),
+    ("mixture", {"factors": [FACTOR], "shares": "abc"}, 2, "shares must be"),
+    ("mixture", {"factors": [FACTOR], "shares": [-1.0]}, 2, "shares must be"),
+    ("mixture", {"factors": [FACTOR, FACTOR], "shares": [[0.5, 0.5]]}, 2, "shares must be"),
+    ("mixture", {"factors": [FACTOR], "shares": [1.0], "separator": []}, 2, "separator must be text"),
+    ("mixture", {"factors": FACTOR, "shares": [1.0]}, 2, "factors must be a list of tables"),
     ("cohort_rr", {"epsilon": 1, "buckets": 2**21, "cohorts": 2}, 2, "buckets must be"),
     ("cohort_rr", {"epsilon": 1, "buckets": 2, "cohorts": 2**20}, 64, "cohorts times hashes times categories"),
     ("cohort_rr", {"epsilon": 1, "buckets": 2, "cohorts": 0}, 2, "cohorts must be"),
@@ -235,10 +236,10 @@ PROTOCOLS = [
     ("kuk", {"p_carrier": 0.5, "p_other": 0.5}, 2, "p_carrier must be different"),
     ("kuk", {"p_carrier": 0.5, "p_other": 0.2, "cards": 10**9}, 2, "cards must be"),
     ("triangular", {"p": 1}, 2, "p must be"),
-    ("christofides", {"weights": [0.5, 0.5]}, 2, "symmetric"),
-    ("christofides", {"weights": "abc"}, 2, "weights must be"),
-    ("christofides", {"weights": [0.5, "x"]}, 2, "weights must be"),
-    ("christofides", {"weights": [[0.5], [0.5]]}, 2, "weights must be"),
+    ("christofides", {"shares": [0.5, 0.5]}, 2, "symmetric"),
+    ("christofides", {"shares": "abc"}, 2, "shares must be"),
+    ("christofides", {"shares": [0.5, "x"]}, 2, "shares must be"),
+    ("christofides", {"shares": [[0.5], [0.5]]}, 2, "shares must be"),
     ("channel", {"matrix": 3}, 2, "matrix must be"),
     ("channel", {"matrix": [[1, 2], [3]]}, 2, "matrix must be"),
     ("channel", {"matrix": [["a", "b"], ["c", "d"]]}, 2, "matrix must be"),
@@ -252,7 +253,7 @@ PROTOCOLS = [
 ]
 
 
-@pytest.mark.parametrize("name, parameters, size, words", PROTOCOLS, ids=range(len(PROTOCOLS)))
+@each_row("name, parameters, size, words", PROTOCOLS)
 def test_protocols(name, parameters, size, words):
     assert words in sentence(lambda: make_protocol(name, [f"c{x}" for x in range(size)], parameters))
 
@@ -298,7 +299,7 @@ TABLES = [
 ]
 
 
-@pytest.mark.parametrize("csv, words", TABLES, ids=range(len(TABLES)))
+@each_row("csv, words", TABLES)
 def test_tables(tmp_path, csv, words):
     assert words in sentence(lambda: read(tmp_path, csv=csv))
 
@@ -328,8 +329,8 @@ FRAMES = [
 ]
 
 
-@pytest.mark.parametrize("make", [pandas.DataFrame, polars.DataFrame, pyarrow.table])
-@pytest.mark.parametrize("columns, settings, words", FRAMES, ids=range(len(FRAMES)))
+@each_row("make", [pandas.DataFrame, polars.DataFrame, pyarrow.table])
+@each_row("columns, settings, words", FRAMES)
 def test_frames(make, columns, settings, words):
     frame = make(columns)
     assert words in sentence(lambda: lb.read(frame, WARNER, **settings))
@@ -419,7 +420,7 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
+@each_row("name", CALLS)
 def test_calls(name):
     call, words = CALLS[name]
     assert words in sentence(call)
@@ -456,28 +457,28 @@ OPTIONS = [
     (["fit", "example:nowhere"], "nowhere"),
     (["fit"], "FILE"),
     (["crosscheck", "nowhere.toml"], "nowhere.toml"),
-    (["plan", "--categories", "1000000000", "--epsilon", "1", "--users", "1000"], "--categories must be"),
-    (["plan", "--categories", "8", "--epsilon", "0", "--users", "1000"], "epsilon"),
-    (["plan", "--categories", "8", "--epsilon", "1", "--users", "nan"], "--users must be"),
-    (["plan", "--categories", "8"], "are missing"),
-    (["plan", "--categories", "8", "--epsilon", "1", "--error", "0.1", "--plot", "x.doc"], "must end in"),
-    (["simulate", "/tmp/x.toml", "--categories", "1000000000", "--users", "10", "-p", "epsilon=1"], "--categories must be"),
-    (["simulate", "/tmp/x.toml", "--categories", "4", "--users", "10", "-p", "epsilon"], "name=value"),
-    (["simulate", "/tmp/x.toml", "--categories", "4", "--users", "10", "-p", "epsilon=1\nx=2"], "one value"),
-    (["simulate", "/tmp/x.toml", "--categories", "4", "--users", "10", "-p", "epsilon=1", "-p", "epsilon=2"], "given once"),
-    (["simulate", "/tmp/x.toml", "--categories", "4", "--users", "10", "-p", "epsilon=" + "9" * 5000], "epsilon must be"),
-    (["simulate", "/tmp/x.toml", "--categories", "4", "--users", "10", "-p", "epsilon=" + "[" * 5000], "epsilon must be"),
-    (["simulate", "/tmp/x.toml", "--categories", "4", "--users", "10000000000000", "-p", "epsilon=1"], "--users must be"),
+    (["plan", "--n-categories", "1000000000", "--epsilon", "1", "--users", "1000"], "--n-categories must be"),
+    (["plan", "--n-categories", "8", "--epsilon", "0", "--users", "1000"], "epsilon"),
+    (["plan", "--n-categories", "8", "--epsilon", "1", "--users", "nan"], "--users must be"),
+    (["plan", "--n-categories", "8"], "are missing"),
+    (["plan", "--n-categories", "8", "--epsilon", "1", "--error", "0.1", "--plot", "x.doc"], "must end in"),
+    (["simulate", "/tmp/x.toml", "--n-categories=1000000000", "--users", "10", "-p", "epsilon=1"], "--n-categories must be"),
+    (["simulate", "/tmp/x.toml", "--n-categories", "4", "--users", "10", "-p", "epsilon"], "name=value"),
+    (["simulate", "/tmp/x.toml", "--n-categories", "4", "--users", "10", "-p", "epsilon=1\nx=2"], "one value"),
+    (["simulate", "/tmp/x.toml", "--n-categories", "4", "--users=10", "-p", "epsilon=1", "-p", "epsilon=2"], "given once"),
+    (["simulate", "/tmp/x.toml", "--n-categories", "4", "--users", "10", "-p", "epsilon=" + "9" * 5000], "epsilon must be"),
+    (["simulate", "/tmp/x.toml", "--n-categories", "4", "--users", "10", "-p", "epsilon=" + "[" * 5000], "epsilon must be"),
+    (["simulate", "/tmp/x.toml", "--n-categories", "4", "--users", "10000000000000", "-p", "epsilon=1"], "--users must be"),
     (
-        ["simulate", "/tmp/x.toml", "--categories", "4", "--users", "1000000000000", "--protocol", "olh", "-p", "epsilon=1"],
+        ["simulate", "/tmp/x.toml", "--n-categories", "4", "--users=1000000000000", "--protocol", "olh", "-p", "epsilon=1"],
         "draws the report of every user",
     ),
-    (["simulate", "/tmp/x.txt", "--categories", "4", "--users", "10", "-p", "epsilon=1"], "must end in .toml"),
-    (["simulate", "/no/such/x.toml", "--categories", "4", "--users", "10", "-p", "epsilon=1"], "cannot be written"),
+    (["simulate", "/tmp/x.txt", "--n-categories", "4", "--users", "10", "-p", "epsilon=1"], "must end in .toml"),
+    (["simulate", "/no/such/x.toml", "--n-categories", "4", "--users", "10", "-p", "epsilon=1"], "cannot be written"),
 ]
 
 
-@pytest.mark.parametrize("arguments, words", OPTIONS, ids=range(len(OPTIONS)))
+@each_row("arguments, words", OPTIONS)
 def test_options(capsys, arguments, words):
     status, _, err = run(capsys, *arguments)
     assert status == 2 and "Traceback" not in err and "\x1b[2J" not in err
@@ -504,7 +505,7 @@ def saved(tmp_path_factory):
     return path.read_bytes()
 
 
-@pytest.mark.parametrize("name", RESULTS)
+@each_row("name", RESULTS)
 def test_results(saved, tmp_path, name):
     (tmp_path / "r.nc").write_bytes(RESULTS[name](saved))
     assert "r.nc" in sentence(lambda: result.load(tmp_path / "r.nc"))
@@ -550,7 +551,7 @@ def test_control_characters_are_no_part_of_a_count(tmp_path):
 
 @pytest.mark.parametrize(
     "of, given, words",
-    [(("yes", "yes", "yes"), (), "twice"), (("yes",), ("no",), "given must contain every category of of")],
+    [(("yes", "yes", "yes"), (), "twice"), (("yes",), ("no",), "given must")],
 )
 def test_derived_quantities_are_shares(of, given, words):
     """Repeated labels were counted again and again; a base without its part made an odds of a share."""
@@ -558,7 +559,7 @@ def test_derived_quantities_are_shares(of, given, words):
         lb.collections.Derived("x", of, given)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "content, words",
     [
         ("report,sex\nno,f\nyes,fém\n".encode("latin-1"), "is not UTF-8 text"),

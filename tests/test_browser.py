@@ -97,7 +97,7 @@ def pages(tmp_path_factory):
     show(groups(), unit="ms", command="ldpbayes private-groups loads.csv --seed 1").save(made["groups"])
     made["plan"] = folder / "plan.html"
     with pytest.raises(SystemExit):
-        lb_main(["plan", "--categories", "16", "--epsilon", "1", "--error", ".01", "--page", str(made["plan"])])
+        lb_main(["plan", "--n-categories", "16", "--epsilon", "1", "--error", ".01", "--page", str(made["plan"])])
     return made
 
 
@@ -172,12 +172,12 @@ def test_text_has_contrast(browser, pages, name, theme):
 
 
 def test_figures_are_legible_on_a_phone(browser, pages):
-    """Figures are drawn narrow, with text of eight points or more: shown on a phone it has nine pixels or more."""
+    """Letters are outlines of size 100, scaled by their groups: on a phone their text has eleven pixels or more."""
+    letters = "[...document.querySelectorAll('figure svg g[id*=text_] use')].map(e => e.getScreenCTM())"
     for name in NAMES:
         visit(browser, pages[name], 360)
-        size = "e.getBoundingClientRect().width / e.viewBox.baseVal.width"
-        shrunk = browser.execute_script(f"return [...document.querySelectorAll('figure svg')].map(e => {size})")
-        assert shrunk and min(shrunk) > 0.9  # pixels a point; at full size 4/3
+        sizes = browser.execute_script(f"return {letters}.map(m => 100 * Math.hypot(m.a, m.b))")
+        assert sizes and min(sizes) >= 11, name
 
 
 def test_long_tables_are_folded_and_whole(browser, pages):
@@ -205,14 +205,14 @@ def test_long_tables_are_sorted_by_a_click(browser, pages):
 
 
 def test_a_desk_shows_answer_figure_and_first_rows(browser, pages):
-    """At 1,280 × 800: the answer above, a figure as wide as the text, and the first row of the table without scrolling."""
+    """At 1,280 × 800: the answer above, a figure of 30 rem, and the first row of the table without scrolling."""
     for name in ("nigeria", "minarets", "dashboard", "thousand"):
         visit(browser, pages[name], 1280)
         found = browser.execute_script("""
             const box = e => document.querySelector(e).getBoundingClientRect();
             return [box('.lead').bottom, box('figure svg').top, box('figure svg').width, box('main').width,
                     box('tbody tr').bottom]""")
-        assert found[0] <= found[1] and found[2] == found[3] and found[4] <= 800, (name, found)
+        assert found[0] <= found[1] and found[2] == 480 < found[3] and found[4] <= 800, (name, found)
 
 
 def test_printing_opens_what_is_folded(browser, pages):
@@ -231,7 +231,7 @@ def test_the_icon_is_no_request(browser, pages):
 
 def test_every_command_writes_a_page(capsys, tmp_path):
     """Without a browser: check and plan; crosscheck has its own test, since it samples."""
-    plan = ["plan", "--categories", 4, "--epsilon", 1, "--users", 1000]
+    plan = ["plan", "--n-categories", 4, "--epsilon", 1, "--users", 1000]
     for arguments, suffixes in ((["check", "example:cheating"], ("html", "csv", "tex")), (plan, ("md", "json", "txt"))):
         for suffix in suffixes:
             path = tmp_path / f"{arguments[0]}.{suffix}"

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tabulated import each_row
 
 from ldpbayes import GRR, Cells, Collection, Tally, fit
 from ldpbayes.collections import Derived
@@ -72,7 +73,7 @@ def test_cells_add_up_by_key(regions):
     total = regions + other
     assert total.labels == ("north", "south", "east") and total.sizes.tolist() == [100, 23, 2]
     assert sum(total.pooled().tallies[0].counts) == 125
-    with pytest.raises(ArgumentError, match="same grouping columns"):
+    with pytest.raises(ArgumentError, match="grouping columns"):
         regions + Cells({"south": survey([1, 1, 1])}, "town")
 
 
@@ -84,9 +85,9 @@ def test_summaries_stand_in_for_reports(regions):
         assert replace(found, excess=None) == Summary.of(likelihood, pilot)
     added = (cells + cells)["north"]
     assert added.n_reports == 200
-    with pytest.raises(ArgumentError, match="cannot be pooled"):
+    with pytest.raises(ArgumentError, match=r"cannot.*pooled"):
         cells.pooled()
-    with pytest.raises(ArgumentError, match="categories must be given"):
+    with pytest.raises(ArgumentError, match="categories must"):
         Cells(dict(cells))
 
 
@@ -110,26 +111,26 @@ def test_derived_quantities_that_only_some_cells_have_are_left_out():
     assert cells.derived == (both,)
 
 
-@pytest.mark.parametrize(
-    ("build", "words"),
+@each_row(
+    "build, words",
     [
-        (lambda: Cells([survey([1, 1, 1])]), "must be a mapping from keys"),
-        (lambda: Cells({}), "at least one cell"),
-        (lambda: Cells({"x": [1, 2]}), "Collections or Summaries, got list"),
+        (lambda: Cells([survey([1, 1, 1])]), "a mapping"),
+        (lambda: Cells({}), "one cell"),
+        (lambda: Cells({"x": [1, 2]}), "Summaries.*list"),
         (lambda: Cells({"x": survey([1, 1, 1]), ("x",): survey([1, 1, 1])}), "distinct keys"),
-        (lambda: Cells({"x": survey([1, 1, 1]), ("x", 1): survey([1, 1, 1])}), "one value per grouping column"),
-        (lambda: Cells({1: survey([1, 1, 1]), "1": survey([1, 1, 1])}), "differ in their text"),
-        (lambda: Cells({"x": survey([1, 1, 1])}, by=["a", "b"]), "1 distinct column names"),
-        (lambda: Cells({"x": survey([1, 1, 1])}, by="draw"), "must not contain 'draw'"),
-        (lambda: Cells({"x": survey([1, 1, 1])}, by="method"), "must not contain 'method', a name that results use"),
-        (lambda: Cells({"x": survey([1, 1, 1])}, by="a/b"), "slashes separate the groups"),
+        (lambda: Cells({"x": survey([1, 1, 1]), ("x", 1): survey([1, 1, 1])}), "per grouping"),
+        (lambda: Cells({1: survey([1, 1, 1]), "1": survey([1, 1, 1])}), "their text"),
+        (lambda: Cells({"x": survey([1, 1, 1])}, by=["a", "b"]), "1 distinct"),
+        (lambda: Cells({"x": survey([1, 1, 1])}, by="draw"), "contain 'draw'"),
+        (lambda: Cells({"x": survey([1, 1, 1])}, by="method"), "contain 'method'"),
+        (lambda: Cells({"x": survey([1, 1, 1])}, by="a/b"), "slashes separate"),
         (lambda: Cells({"x": survey([1, 1, 1], derived=(Derived("ab", ("a", "b")),))}, by="ab"), "a derived quantity"),
-        (lambda: Cells({"x": survey([1, 1, 1]), "y": survey([1, 1, 1])}).take(["x", "x"]), "keys must be distinct"),
-        (lambda: Cells({"x": survey([1, 1, 1])}).take("x"), "several keys, got the text 'x'"),
-        (lambda: Cells({"x": survey([1, 1, 1])}, covariates={"z": [1, 2]}), "one value per cell"),
-        (lambda: Cells({"x": survey([1, 1, 1])}, covariates=[1]), "mapping of column names"),
-        (lambda: Cells({"x": survey([1, 1, 1])}, "g", {"g": ["y"], "z": [1]}), "no row for the cell"),
-        (lambda: Cells({"x": survey([1, 1, 1])}, "g", {"g": ["x", "x"], "z": [1, 2]}), "two rows for the cell"),
+        (lambda: Cells({"x": survey([1, 1, 1]), "y": survey([1, 1, 1])}).take(["x", "x"]), "keys must"),
+        (lambda: Cells({"x": survey([1, 1, 1])}).take("x"), "several keys.*'x'"),
+        (lambda: Cells({"x": survey([1, 1, 1])}, covariates={"z": [1, 2]}), "per cell"),
+        (lambda: Cells({"x": survey([1, 1, 1])}, covariates=[1]), "column names"),
+        (lambda: Cells({"x": survey([1, 1, 1])}, "g", {"g": ["y"], "z": [1]}), "no row"),
+        (lambda: Cells({"x": survey([1, 1, 1])}, "g", {"g": ["x", "x"], "z": [1, 2]}), "two rows"),
         (
             lambda: Cells({"x": survey([1, 1, 1]), "y": Collection(["a", "b"], [Tally(GRR(2, 1.0), [0, 1])])}),
             "other categories",

@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DataError, listed
 
 
-@pytest.mark.parametrize("value", [0, -1, 0.0, -0.5, math.nan, math.inf, -math.inf, 50.1, 800, "1", None, True, [1.0]])
+@each_row("value", [0, -1, 0.0, -0.5, math.nan, math.inf, -math.inf, 50.1, 800, "1", None, True, [1.0]])
 def test_epsilon_refuses(value):
-    with pytest.raises(ArgumentError, match=r"^epsilon must be a number in \(0, 50\], got ") as caught:
+    with pytest.raises(ArgumentError, match=r"^epsilon must.*\(0, 50\]") as caught:
         checks.epsilon(value)
     assert repr(value) in str(caught.value)
 
@@ -25,23 +26,21 @@ def test_epsilon_keeps_every_digit(value):
     assert type(checks.epsilon(np.float64(value))) is float
 
 
-@pytest.mark.parametrize("value", [1e-10, 1e-17, 1e-300, 5e-324])
+@each_row("value", [1e-10, 1e-17, 1e-300, 5e-324])
 def test_epsilon_lost_in_rounding_is_refused(value):
     # Below 2^-128 the rational channel of a client could not keep to e^ε; below 1e-16 the oracle divided by zero.
-    with pytest.raises(
-        ArgumentError, match=r"^epsilon must be at least 1e-09, got .*; reports below that level carry no information"
-    ):
+    with pytest.raises(ArgumentError, match=r"^epsilon must.*1e-09.*information"):
         checks.epsilon(value)
 
 
 def test_large_epsilon_is_told_what_it_means():
-    with pytest.raises(ArgumentError, match="the values themselves"):
+    with pytest.raises(ArgumentError, match="values themselves"):
         checks.epsilon(800)
 
 
-@pytest.mark.parametrize("value", [1.5, "3", None, True, np.bool_(True), math.nan, 1, 9])
+@each_row("value", [1.5, "3", None, True, np.bool_(True), math.nan, 1, 9])
 def test_integer_refuses(value):
-    with pytest.raises(ArgumentError, match=r"^n must be an integer >= 2 and <= 8, got "):
+    with pytest.raises(ArgumentError, match=r"^n must.*>= 2 and <= 8"):
         checks.integer(value, "n", minimum=2, maximum=8)
 
 
@@ -50,9 +49,9 @@ def test_integer_accepts_whole_numbers_of_any_type(value):
     assert checks.integer(value, "n") == 3 and type(checks.integer(value, "n")) is int
 
 
-@pytest.mark.parametrize("value", [-0.1, 1.1, math.nan, "0.5", None, True])
+@each_row("value", [-0.1, 1.1, math.nan, "0.5", None, True])
 def test_probability_refuses(value):
-    with pytest.raises(ArgumentError, match=r"^p must be a probability in \[0, 1\], got "):
+    with pytest.raises(ArgumentError, match=r"^p must.*\[0, 1\]"):
         checks.probability(value, "p")
 
 
@@ -64,8 +63,8 @@ def test_probability_open_ends():
         checks.probability(1, "p", open_high=True)
 
 
-@pytest.mark.parametrize(
-    ("value", "problem"),
+@each_row(
+    "value, problem",
     [
         ([1, -1], "got -1 at position 1"),
         ([1.5, 2], "got 1.5 at position 0"),
@@ -78,7 +77,7 @@ def test_probability_open_ends():
     ],
 )
 def test_counts_refuses(value, problem):
-    with pytest.raises(ArgumentError, match=r"^counts must be") as caught:
+    with pytest.raises(ArgumentError, match=r"^counts must") as caught:
         checks.counts(value)
     assert problem in str(caught.value)
 
@@ -92,9 +91,9 @@ def test_counts_copies_and_checks_the_length():
         checks.counts(given_counts, size=3)
 
 
-@pytest.mark.parametrize("value", [[0.5, 0.6], [1.5, -0.5], [math.nan, 1.0], [0.0, 0.0]])
+@each_row("value", [[0.5, 0.6], [1.5, -0.5], [math.nan, 1.0], [0.0, 0.0]])
 def test_distribution_refuses(value):
-    with pytest.raises(ArgumentError, match=r"^p must be non-negative and sum to 1"):
+    with pytest.raises(ArgumentError, match=r"^p must.*non-negative"):
         checks.distribution(value)
 
 
@@ -105,13 +104,13 @@ def test_distribution_divides_by_its_sum_in_a_copy():
 
 @pytest.mark.parametrize("value", [[-1], [3], [0, 1, 3]])
 def test_values_never_wrap_around(value):
-    with pytest.raises(ArgumentError, match=r"^values must be integers from 0 to 2, got"):
+    with pytest.raises(ArgumentError, match=r"^values must.*0.*2"):
         checks.values(value, 3)
 
 
-@pytest.mark.parametrize("value", [[0.0], [True], [[0, 1]], ["a"]])
+@each_row("value", [[0.0], [True], [[0, 1]], ["a"]])
 def test_values_refuses_other_types(value):
-    with pytest.raises(ArgumentError, match="one-dimensional array of integers"):
+    with pytest.raises(ArgumentError, match=r"one-dimensional.*integers"):
         checks.values(value, 3)
 
 
@@ -120,12 +119,12 @@ def test_generator():
     assert checks.generator(rng) is rng
     assert checks.generator(3).random() == checks.generator(np.int64(3)).random()
     for bad in (-1, True, "seed", 1.5):
-        with pytest.raises(ArgumentError, match=r"^rng must be a"):
+        with pytest.raises(ArgumentError, match=r"^rng must"):
             checks.generator(bad)
 
 
 def test_choice_names_the_options():
-    with pytest.raises(ArgumentError, match=r"^prior must be one of flat, jeffreys, got 'flt'"):
+    with pytest.raises(ArgumentError, match=r"^prior must.*'flt'"):
         checks.choice("flt", "prior", ("flat", "jeffreys"))
 
 
@@ -143,7 +142,7 @@ def test_names_that_cannot_be_printed_are_quoted():
 @pytest.mark.parametrize("setting", [{"method": "exat"}, {"exclude": "exat"}])
 def test_a_wrong_name_is_answered_with_the_list(setting):
     survey = lb.Collection(["no", "yes"], [lb.Tally(lb.GRR(2, 1.0), [0, 1], [60, 40])])
-    with pytest.raises(ArgumentError, match=r"exact, quadrature, .*, nuts, got 'exat'; did you mean exact\?"):
+    with pytest.raises(ArgumentError, match=r"exact, quadrature.*nuts.*'exat'.*exact\?"):
         lb.fit(survey, **setting)
-    with pytest.raises(ArgumentError, match=r"channel, .*in all\), got 'crosswize'; did you mean crosswise\?"):
+    with pytest.raises(ArgumentError, match=r"channel,.*'crosswize'.*crosswise\?"):
         lb.make_protocol("crosswize")

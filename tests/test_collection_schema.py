@@ -6,6 +6,7 @@ import tomllib
 
 import jsonschema
 import pytest
+from tabulated import each_row
 
 import ldpbayes
 from ldpbayes.errors import DataError
@@ -34,7 +35,7 @@ def test_shipped_and_recorded_files_meet_the_schema():
         assert problem is None or "channels" not in document, (path.name, problem)  # a population has no channels
 
 
-@pytest.mark.parametrize(
+@each_row(
     "lines",
     [
         "categories = [1, 2]",

@@ -17,6 +17,7 @@ import pytest
 import ldpbayes as lb
 from ldpbayes import GRR
 from ldpbayes.protocols import LocalHashing, SubsetSelection, UnaryEncoding
+from ldpbayes.scanning import Scan
 
 GRR4, OUE = GRR(4, 1.0), UnaryEncoding.optimized(32, 1.0)
 
@@ -30,7 +31,7 @@ def folder(tmp_path):
     return tmp_path / "reports"
 
 
-@pytest.mark.parametrize("door", [lambda *a, **k: lb.read(*a, **k).n_reports, lambda *a, **k: lb.scan(*a, **k)().n_reports])
+@pytest.mark.parametrize("door", [lambda *a, **k: lb.read(*a, **k).n_reports, lambda *a, **k: lb.scan(*a, **k).n_reports])
 def test_files_of_reports(folder, door):
     first, second = folder / "a.parquet", folder / "b.parquet"
     assert door([first, first]) == 500
@@ -39,11 +40,11 @@ def test_files_of_reports(folder, door):
     second.unlink()
     for make, words in ((shutil.copy, "has the same bytes as"), (os.link, "is a hard link to")):
         make(first, second)
-        with pytest.raises(lb.errors.DataError, match=rf'b.parquet: {words} .*a.parquet, .* with copies="add"$'):
+        with pytest.raises(lb.errors.DataError, match=rf'b.parquet: {words}.*a.parquet.*copies="add"$'):
             door(folder)
         assert door(folder, copies="add") == 1000
         second.unlink()
-    with pytest.raises(lb.errors.ArgumentError, match="copies must be"):
+    with pytest.raises(lb.errors.ArgumentError, match="copies must"):
         door(folder, copies="twice")
 
 
@@ -52,7 +53,7 @@ def test_a_collection_file_and_the_command_line(folder):
     toml = folder.parent / "c.toml"
     labels = ", ".join(f'"{i}"' for i in range(32))
     toml.write_text(f'categories = [{labels}]\n[[channels]]\nfile = "reports/*.parquet"\n')
-    with pytest.raises(lb.errors.DataError, match="has the same bytes"):
+    with pytest.raises(lb.errors.DataError, match="same bytes"):
         lb.read(toml)
     assert lb.read(toml, copies="add").n_reports == 1000
     run = [sys.executable, "-m", "ldpbayes", "scan", str(folder)]
@@ -107,7 +108,7 @@ def test_small_files_of_one_name_are_added(tmp_path):
     for town in "ab":
         (tmp_path / town).mkdir()
         (tmp_path / town / "part-0.csv").write_text("report\n0\n0\n0\n")
-        scans.append(lb.scan(tmp_path / town, GRR4)())
+        scans.append(lb.scan(tmp_path / town, GRR4))
     assert sum(scans).n_reports == 6
 
 
@@ -117,11 +118,11 @@ def test_sums_that_do_not_tell_reports_apart(tmp_path):
         a, rng = protocol.n_categories, np.random.default_rng(5)
         days = np.arange(40 * n) // n
         table = lb.write(protocol.privatize(rng.integers(a, size=40 * n), rng), None, protocol, day=days, hour=days % 20)
-        found = lb.scan(table, by="day").again(np.full(a, 1 / a))
+        found = Scan(table, by="day").again(np.full(a, 1 / a))
         assert found.added().n_reports == 40 * n
-        halves = [lb.scan(table.slice(i * 20 * n, 20 * n), by="hour").again(np.full(a, 1 / a)) for i in (0, 1)]
+        halves = [Scan(table.slice(i * 20 * n, 20 * n), by="hour").again(np.full(a, 1 / a)) for i in (0, 1)]
         assert sum(halves).n_reports == 40 * n
-        with pytest.raises(lb.errors.ArgumentError, match="hold the same reports"):
+        with pytest.raises(lb.errors.ArgumentError, match="same reports"):
             found + found
 
 
@@ -131,7 +132,7 @@ def test_add_is_kept_by_a_scan(folder):
         (folder / f"day={day}").mkdir()
         shutil.copy(folder / "a.parquet", folder / f"day={day}" / "a.parquet")
     (folder / "a.parquet").unlink()
-    found = lb.scan(folder, by="day", pilot_by=(), copies="add")()
+    found = lb.scan(folder, by="day", pilot_by=(), copies="add")
     assert found.added().n_reports == 1000 and (found + found).n_reports == 2000
     lb.write(found, folder.parent / "sums.parquet")
     with pytest.raises(lb.errors.ArgumentError, match='copies="add"'):
@@ -146,21 +147,21 @@ def test_summaries(tmp_path, protocol):
         reports = protocol.privatize(rng.integers(4, size=1000), rng)
         (tmp_path / name).mkdir()
         lb.write(reports, tmp_path / name / f"{name}.parquet", protocol)
-    scan, pilots = lb.scan(tmp_path / "a"), np.full(32, 1 / 32)
+    scan, pilots = Scan(tmp_path / "a"), np.full(32, 1 / 32)
 
     def summary(*names, to):
-        again = lb.scan([tmp_path / name / f"{name}.parquet" for name in names])
+        again = Scan([tmp_path / name / f"{name}.parquet" for name in names])
         found = again() if protocol is GRR4 else again.again(pilots)
         lb.write(found, tmp_path / f"{to}.parquet")
         return found
 
     one, other, both = summary("a", to="s1"), summary("b", to="s2"), summary("b", "c", to="s3")
     assert (one + other).n_reports == 2000 and lb.read([tmp_path / "s1.parquet", tmp_path / "s2.parquet"]).n_reports == 2000
-    with pytest.raises(lb.errors.ArgumentError, match=r'read the same files, such as "?.?b.parquet'):
+    with pytest.raises(lb.errors.ArgumentError, match=r"same files.*b.parquet"):
         other + both
     shutil.copytree(tmp_path / "a", tmp_path / "machine" / "a")  # the same file on another machine
-    elsewhere = lb.scan(tmp_path / "machine" / "a")
-    with pytest.raises(lb.errors.ArgumentError, match="read the same files"):
+    elsewhere = Scan(tmp_path / "machine" / "a")
+    with pytest.raises(lb.errors.ArgumentError, match="same files"):
         scan() + elsewhere()
     retry = tmp_path / "s1-retry.parquet"
     summary("a", to="s1-retry")
@@ -170,10 +171,10 @@ def test_summaries(tmp_path, protocol):
     assert lb.read(parts, copies="add").n_reports == 3000
     (tmp_path / "renamed").mkdir()
     shutil.copy(tmp_path / "a" / "a.parquet", tmp_path / "renamed" / "z.parquet")
-    renamed = lb.scan(tmp_path / "renamed")
+    renamed = Scan(tmp_path / "renamed")
     renamed = renamed() if protocol is GRR4 else renamed.again(pilots)
     if protocol is OUE:  # counts of 1,000 answers to four may agree
-        with pytest.raises(lb.errors.ArgumentError, match="hold the same reports"):
+        with pytest.raises(lb.errors.ArgumentError, match="same reports"):
             one + renamed
 
 
@@ -183,11 +184,11 @@ def test_an_epsilon_that_changes_is_a_channel_of_its_own(tmp_path):
     for day, level in enumerate((1.0, 1.0, 1.2)):
         protocol = UnaryEncoding.optimized(32, level)
         lb.write(protocol.privatize(rng.integers(32, size=300), rng), tmp_path / f"{day}.parquet", protocol)
-    scanned = lb.scan(tmp_path)()
+    scanned = lb.scan(tmp_path)
     assert sorted(protocol.epsilon for protocol in scanned.protocols) == [1.0, 1.2]
     assert len(lb.read(tmp_path).tallies) == 2
     (tmp_path / "sums").mkdir()
     for day in range(3):
-        lb.write(lb.scan(tmp_path / f"{day}.parquet")(), tmp_path / "sums" / f"{day}.parquet")
+        lb.write(lb.scan(tmp_path / f"{day}.parquet"), tmp_path / "sums" / f"{day}.parquet")
     with pytest.raises(lb.errors.ArgumentError, match=r"2\.parquet .*pilot"):
         lb.read([tmp_path / "sums" / "0.parquet", tmp_path / "sums" / "2.parquet"])

@@ -8,6 +8,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from scipy import special, stats
+from tabulated import each_row
 
 from ldpbayes import fit
 from ldpbayes.collections import Collection, Tally
@@ -88,7 +89,7 @@ def test_all_collections_are_here():
     assert set(PATHS) == {*ONE_CHANNEL, *joint}
 
 
-@pytest.mark.parametrize("name", PATHS)
+@each_row("name", PATHS)
 def test_files_are_in_canonical_form_and_cited(read, tmp_path, name):
     collection = read(name)
     write_collection(collection, tmp_path / f"{name}.toml")
@@ -98,7 +99,7 @@ def test_files_are_in_canonical_form_and_cited(read, tmp_path, name):
     assert all((collection.title, collection.question, collection.citation, collection.licence, collection.notes))
 
 
-@pytest.mark.parametrize("name", PATHS)
+@each_row("name", PATHS)
 def test_published_entries_follow_the_readme(read, name):
     keys = {"source", "what", "quantity", "estimate", "se", "variance", "ci", "logit", "logit_se", "x2", "p_value"}
     keys |= {"mean", "sd", "q025", "median", "q975", "mode"}
@@ -107,7 +108,7 @@ def test_published_entries_follow_the_readme(read, name):
         assert "estimate" in entry or "mean" in entry
 
 
-@pytest.mark.parametrize("name", PATHS)
+@each_row("name", PATHS)
 def test_every_collection_is_identified(read, name):
     assert read(name).unidentified() == []
 
@@ -167,7 +168,7 @@ def test_every_shipped_population_is_known():
     assert {path.stem for path in (DATA / "populations").glob("*.toml")} == set(POPULATIONS)
 
 
-@pytest.mark.parametrize("name", POPULATIONS)
+@each_row("name", POPULATIONS)
 def test_populations(name):
     n, a, occurring, facts = POPULATIONS[name]
     true = true_population(name)
@@ -228,7 +229,7 @@ def test_flat_prior_posterior(read, name, method):
     assert BEST(collection).distribution[1] == as_printed(expected["mode"])  # the mode under a flat prior
 
 
-@pytest.mark.parametrize("name", ONE_CHANNEL)
+@each_row("name", ONE_CHANNEL)
 def test_flat_prior_posterior_is_a_truncated_beta(read, name):
     """A flat prevalence makes P(yes) = low + (high − low) p uniform on [low, high], hence a Beta cut off there."""
     yes, n, low, high = yes_share(read(name))

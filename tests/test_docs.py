@@ -17,9 +17,11 @@ import numpy as np
 import pytest
 import typer
 import xarray as xr
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes.cli import options, shell
+from ldpbayes.scanning import Scan
 
 pytestmark = pytest.mark.together("kernels")
 
@@ -40,7 +42,20 @@ def numbers(text):
     return [float(found.replace(",", "")) for found in NUMBER.findall(text)]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT / "docs")))
+#: Pages whose examples take more than five seconds: `make calibrate` runs these.
+LONG_PAGES = (
+    "reports-at-scale",
+    "from-ldp-packages",
+    "direct-questions",
+    "survey-to-population",
+    "gallery",
+    "repeated-reports",
+    "arviz",
+)
+PAGES_AND_MARKS = [pytest.param(page, marks=pytest.mark.calibrate if page.stem in LONG_PAGES else ()) for page in PAGES]
+
+
+@pytest.mark.parametrize("page", PAGES_AND_MARKS, ids=lambda path: str(path.relative_to(ROOT / "docs")))
 def test_examples_run(page, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace = {}
@@ -60,7 +75,7 @@ def test_examples_run(page, capsys, tmp_path, monkeypatch):
             assert value.attrs["converged"], (name, value.attrs["outcome"])
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT / "docs")))
+@each_row("page", PAGES)
 def test_every_block_can_be_copied_alone(page):
     """With the lines that the copy button takes along nothing is undefined; `test_every_block_runs_alone` runs them."""
     code = [block for block, _ in blocks.BLOCK.findall(page.read_text())]
@@ -122,7 +137,7 @@ def test_the_recipes_for_clusters_give_the_cells_of_one_machine(name, tmp_path, 
     monkeypatch.setitem(sys.modules, "ray", cluster)
     monkeypatch.setitem(sys.modules, "dask", types.SimpleNamespace())
     monkeypatch.setitem(sys.modules, "dask.distributed", types.SimpleNamespace(Client=lambda address: cluster))
-    scan = lb.scan("*.parquet", by="country")
+    scan = Scan("*.parquet", by="country")
     namespace = {"scan": scan}
     exec(code, namespace)
     assert cluster.passed == 4 and namespace["found"] == scan()
@@ -191,16 +206,16 @@ LONG = ("--method nuts", "example:minarets --plot", "hierarchical", "--seed 1 --
 LONG += ("female + married", "ldpbayes associate", "ldpbayes crosscheck")
 
 
-@pytest.mark.parametrize("line", sorted({*PRINTED, *SHOWN}))
+@each_row("line", sorted({*PRINTED, *SHOWN}))
 def test_commands_that_readers_see_are_understood(line):
     """Every option exists and takes its value, and a protocol has all its parameters."""
     name, *arguments = shlex.split(line, comments=True)[1:]
     with SHELL.commands[name].make_context(name, arguments) as context:
         given = context.params
-    labels = given.get("categories")
+    labels, number = given.get("categories"), given.get("n_categories")
     protocols = given.get("protocol") if name != "plan" else None
-    if protocols and not given.get("epsilon_column") and labels:
-        labels = list(map(str, range(int(labels)))) if str(labels).isdigit() else labels.split(",")
+    if protocols and not given.get("epsilon_column") and (labels or number):
+        labels = labels.split(",") if labels else list(map(str, range(number)))
         assert lb.make_protocol(protocols, labels, options.parameters(given["parameter"])).n_categories == len(labels)
 
 

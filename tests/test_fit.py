@@ -6,6 +6,7 @@ import xarray as xr
 from cases import neighbours
 from samples import from_sample
 from scipy import stats
+from tabulated import each_row
 
 from ldpbayes import Collection, Tally, fit, select_method
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError, RankDeficientWarning
@@ -34,7 +35,7 @@ def test_select_method_of_so_many_categories_that_a_fit_makes_no_draws():
     large = Collection([f"x{k}" for k in range(25_001)], [Tally(GRR(25_001, 9.0), np.arange(50), np.full(50, 5))])
     choice = select_method(large, "jeffreys")
     assert choice.method.draws * choice.method.chains * large.n_categories <= 1e8
-    with pytest.raises(ArgumentError, match="draws must be an integer >= 1"):
+    with pytest.raises(ArgumentError, match=r"draws must.*1"):
         select_method(large, draws=0)
 
 
@@ -114,7 +115,7 @@ def test_seed_is_recorded_and_reproduces():
 
 
 def test_a_chain_that_is_too_short_warns_and_says_so():
-    with pytest.warns(DiagnosticWarning, match="Do not trust this posterior yet"):
+    with pytest.warns(DiagnosticWarning, match="not trust"):
         tree = fit(
             simulated(UnaryEncoding.optimized(10, 0.5), 5000), method=PairSlice(draws=20, tune=100, thin=1), random_seed=1
         )
@@ -123,26 +124,26 @@ def test_a_chain_that_is_too_short_warns_and_says_so():
 
 def test_rank_deficient_channel_warns_and_the_posterior_is_the_prior_there():
     collection = Collection(["honest", "lying", "other"], [Tally(designs.stochastic_lie_detector(1 / 6), [0, 1], [40, 60])])
-    with pytest.warns(RankDeficientWarning, match="honest, lying, other cannot be told apart"):
+    with pytest.warns(RankDeficientWarning, match=r"honest,.*lying,.*other.*apart"):
         tree = fit(collection, random_seed=1)
-    assert "cannot be told apart" in facts_of(tree)["identifiability"]
+    assert "told apart" in facts_of(tree)["identifiability"]
     assert list(tree["estimate"]["estimator"].values) == ["mle"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "arguments, words",
     [
-        ({"method": "magic"}, "method must be one of"),
-        ({"prior": "informative"}, "prior must be one of"),
-        ({"prior": [1.0, 1.0, 1.0]}, "one concentration per category"),
-        ({"prior": 0}, "prior must be a finite number above 0"),
-        ({"ci_prob": 0}, "ci_prob must be"),
-        ({"draws": -1}, "draws must be an integer >= 0"),
+        ({"method": "magic"}, "method must"),
+        ({"prior": "informative"}, "prior must"),
+        ({"prior": [1.0, 1.0, 1.0]}, "concentration per"),
+        ({"prior": 0}, "prior must.*finite"),
+        ({"ci_prob": 0}, "ci_prob must"),
+        ({"draws": -1}, "draws must.*0"),
         (
             {"draws": 0, "method": "pair_slice"},
-            "draws=0 goes with the methods auto, exact, surrogate",
+            "draws=0.*exact",
         ),
-        ({"random_seed": -1}, "random_seed must be"),
+        ({"random_seed": -1}, "random_seed must"),
     ],
 )
 def test_bad_arguments(arguments, words):
@@ -151,36 +152,36 @@ def test_bad_arguments(arguments, words):
 
 
 def test_wrong_objects_and_settings():
-    with pytest.raises(ArgumentError, match="or Cells, got a list; make Cells"):
+    with pytest.raises(ArgumentError, match=r"Cells, got.*list"):
         fit([1, 2, 3])
 
 
 def test_auto_returns_the_last_answer_with_its_problems_where_none_converged():
     """Everything left refuses or does not converge: the caller gets the answer, the problems and a warning."""
     collection = simulated(neighbours(10), 60)
-    with pytest.warns(DiagnosticWarning, match="Do not trust"):
+    with pytest.warns(DiagnosticWarning, match="not trust"):
         tree = fit(collection, draws=50, random_seed=1, exclude=("nuts",), estimates=False)
     assert tree.attrs["method"] == "pair_slice" and not tree.attrs["converged"]
-    assert "surrogate ran first and was rejected" in tree.attrs["reason"]
+    assert "surrogate ran" in tree.attrs["reason"]
 
 
 @pytest.mark.parametrize("draws", [2, 5])
 def test_too_few_draws_to_diagnose_are_not_accepted(draws):
     collection = simulated(UnaryEncoding.optimized(3, 1.0), 20)
-    with pytest.warns(DiagnosticWarning, match="nan is not below 1.01|is below 400"):
+    with pytest.warns(DiagnosticWarning, match=r"nan.*1\.01|below 400"):
         tree = fit(collection, method=PairSlice(draws=draws, chains=1), random_seed=1)
     assert not tree.attrs["converged"]
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name != "nuts"])
+@each_row("name", [name for name in METHODS if name != "nuts"])
 def test_a_single_draw_is_refused(name):
-    with pytest.raises(ArgumentError, match=r"draws must be an integer >= (2 with one chain|4), got 1"):
+    with pytest.raises(ArgumentError, match=r"draws must.*>= (2|4)"):
         METHODS[name](draws=1, chains=1)
 
 
 def test_without_draws_respondents_count_alike_and_the_result_says_who_decides():
     tree = fit(WARNER, draws=0, random_seed=1)
-    assert tree.attrs["decided_by"] == "conflict" and "with twice its weight" in tree.attrs["decides"]
+    assert tree.attrs["decided_by"] == "conflict" and "twice its" in tree.attrs["decides"]
     drawn = fit(WARNER, draws=250, random_seed=1)["sensitivity"]
     for name in ("prior_sensitivity", "reports_sensitivity", "move"):
         xr.testing.assert_allclose(tree["sensitivity"][name], drawn[name])

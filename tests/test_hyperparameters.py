@@ -32,7 +32,7 @@ def test_a_hyperparameter_is_no_derived_quantity(learnt, tmp_path):
         page = show(tree, collection=collected("first two"))
         facts = json.loads(page.render("json"))
         assert list(facts["derived"]) == ["first two"] and list(facts["parameters"]) == ["alpha"]
-        assert "alpha is" not in page.summary and "first two is" in page.summary
+        assert "alpha is" not in page.summary and "first two" in page.summary
         assert [table.title for table in page.tables] == ["Derived quantities", "Shares", "Hyperparameters of the prior"]
         known = facts["diagnostics"]
         for key in ("mean", "sd", "lower", "upper"):
@@ -51,7 +51,7 @@ def test_without_draws_the_same_is_said(learnt):
     page = show(tree)
     assert [table.title for table in page.tables] == ["Derived quantities", "Shares", "Hyperparameters of the prior"]
     assert page.tables[2].rows[0][1] == pytest.approx(float(facts_of(learnt)["alpha_mean"]))
-    assert "distribution" not in tree["posterior"] and "draws, which are not kept" in tree.attrs["reason"]
+    assert "distribution" not in tree["posterior"] and "not kept" in tree.attrs["reason"]
     off = abs(tree["summary"]["derived_mean"] - learnt["summary"]["derived_mean"])
     assert (off < 5 * np.hypot(tree["summary"]["derived_mcse"], learnt["summary"]["derived_mcse"])).all()
     assert page.tables[0].rows and any(
@@ -71,7 +71,7 @@ def test_cells_that_share_a_hyperparameter_have_it_once():
 
 @pytest.mark.parametrize("draws", [0, 100])
 def test_a_derived_quantity_must_not_hide_a_hyperparameter(draws):
-    with pytest.raises(ArgumentError, match="derived quantity 'alpha' has the name of a hyperparameter of the prior"):
+    with pytest.raises(ArgumentError, match=r"'alpha'.*hyperparameter"):
         fit(collected("alpha"), "learnt", draws=draws)
     assert fit(collected("alpha"), "jeffreys", draws=draws).attrs["prior"].startswith("Jeffreys")
 
@@ -80,17 +80,17 @@ def test_without_draws_methods_are_what_was_asked_for():
     unary = UnaryEncoding.optimized(4, 1.0)
     tally = Tally(unary, *unary.simulate(np.array([180, 60, 30, 30]), np.random.default_rng(1)))
     collection = Collection(LABELS[:4], tally)
-    with pytest.raises(InfeasibleError, match="each single out one category"):
+    with pytest.raises(InfeasibleError, match="single out"):
         fit(collection, "jeffreys", "exact", draws=0)
-    with pytest.raises(ArgumentError, match="exclude must be empty with draws=0"):
+    with pytest.raises(ArgumentError, match=r"exclude must.*0"):
         fit(collected(), draws=0, exclude=("exact",))
     assert fit(collected(), "learnt", "exact", draws=0).attrs["method"] == "exact"
-    with pytest.raises(InfeasibleError, match="300 reports are too few"):
+    with pytest.raises(InfeasibleError, match="300 reports"):
         fit(collection, "jeffreys", "surrogate", draws=0)
     more = Collection(LABELS[:4], Tally(unary, *unary.simulate(np.array([36, 12, 6, 6]) * 1000, np.random.default_rng(1))))
     assert fit(more, "jeffreys", "surrogate", draws=0).attrs["method"] == "surrogate"
     exact = fit(collection, "jeffreys", draws=0)
-    assert exact.attrs["method"] == "exact" and "No draws were made." in facts_of(exact)["checked"]
+    assert exact.attrs["method"] == "exact" and "No draws" in facts_of(exact)["checked"]
     drawn = fit(collection, "jeffreys", "quadrature", random_seed=1, draws=50, estimates=False)
     for key in ("mean", "lower", "upper"):
         np.testing.assert_allclose(exact["exact"][f"distribution_{key}"], drawn["exact"][f"distribution_{key}"])
@@ -100,5 +100,5 @@ def test_expansions_that_are_off_are_refused_without_draws():
     """At a high level a few reports are far from quadratic: an sd came out 2.5 times too small, without a word."""
     unary = UnaryEncoding.optimized(10, 8.0)
     tally = Tally(unary, *unary.simulate(np.array([15, 8, 1, 1, 1, 1, 1, 1, 1, 1]), np.random.default_rng(0)))
-    with pytest.raises(InfeasibleError, match=r"not accurate enough: .* Leave out draws=0"):
+    with pytest.raises(InfeasibleError, match=r"accurate enough.*draws=0"):
         fit(Collection(tuple("abcdefghij"), tally), "learnt", "surrogate", draws=0)

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from commands import run
 from scipy.special import betaln, gammaln, logsumexp
+from tabulated import each_row
 
 from ldpbayes import Cells, Collection, check, fit, read, regress, write
 from ldpbayes.errors import ArgumentError, DataError
@@ -104,9 +105,9 @@ def test_a_fit_says_what_its_prior_says_of_the_trait():
     said = facts_of(fit(survey, "flat", random_seed=1))
     assert "gives trait a mean of 0.5, and 95 % between 0.18 and 0.82. That is 8 open answers" in said["prior_of_shares"]
     # Weights of draws about an expansion of list experiments have a long tail: no factor is stated.
-    assert "log_bayes_factor_flat" not in said and "Left out: jeffreys, flat, learnt" in said["bayes_factors"]
+    assert "log_bayes_factor_flat" not in said and "jeffreys, flat" in said["bayes_factors"]
     assert "prior_of_shares" not in facts_of(fit(survey, "share:trait", random_seed=1))
-    with pytest.raises(ArgumentError, match="prior must be one of trait"):
+    with pytest.raises(ArgumentError, match=r"prior must.*trait"):
         fit(survey, "share:treat")
 
 
@@ -207,10 +208,11 @@ def test_a_fit_says_what_is_assumed():
     survey = simulated(np.random.default_rng(1), (2, 3, 2), share, 300, 300)
     result = fit(survey, "share:trait", draws=500, random_seed=1)
     assert result.attrs["converged"]
-    assert "independent given the trait" in facts_of(result)["identifiability"] and "independent" in result.attrs["prior"]
+    assert "independent given" in facts_of(result)["identifiability"] and "independent" in result.attrs["prior"]
     low, high = (result["summary"][f"derived_{end}"].item() for end in ("lower", "upper"))
     assert low <= share <= high
-    assert 0 < result["estimate"]["derived_standard_error"].item() < 0.1 or result["estimate"]["derived"].item() < 1e-6
+    estimate, error = (result["estimate"][name].item() for name in ("derived", "derived_standard_error"))
+    assert abs(estimate - share) < 3 * error and 0.01 < error < 0.05
 
 
 def test_the_maximum_has_an_error_of_the_share_that_it_identifies():
@@ -256,7 +258,7 @@ def test_differences_in_means_of_two_lists_know_that_respondents_answer_both():
     inverse = np.linalg.inv(covariance)
     assert found.pooled == pytest.approx(inverse.sum(axis=0) @ found["difference"].values / inverse.sum())
     assert found.pooled_error == pytest.approx(inverse.sum() ** -0.5) and found.df == 1
-    with pytest.raises(ArgumentError, match="a control group and a treatment group of every list"):
+    with pytest.raises(ArgumentError, match=r"control.*treatment"):
         difference_in_means(Collection.from_lists(ListExperiment(1), [3, 4]))
 
 
@@ -343,7 +345,7 @@ def test_channels_of_lists_join_those_of_each():
     assert design.channels["both_2"].answers[-1] == "1/3"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [
         lambda: item_count([1, 2], "control"),
@@ -403,7 +405,7 @@ def test_a_regression_takes_those_who_answer_both_lists():
     away = (summary["coefficients_mean"].values - [-1.0, 0.8]) / summary["coefficients_sd"].values
     assert (np.abs(away) < 3).all() and list(found["posterior"]["items_applying"].values[:2]) == ["0/0", "0/1"]
     split = pd.DataFrame({"x": x, "y": y + trait * (on == 1), "group": np.where(on == 1, "treatment_1", "control_1")})
-    with pytest.raises(ArgumentError, match="needs respondents who answer two of them"):
+    with pytest.raises(ArgumentError, match=r"respondents.*two"):
         regress(split, "angry ~ x", ListExperiment((1, 2)), report="y", design="group")
 
 

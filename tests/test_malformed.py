@@ -9,6 +9,7 @@ import random
 
 import malformed
 import pytest
+from tabulated import each_row
 
 WHOLE = "FUZZ_EXAMPLES" in os.environ
 #: Calls of the suite for every callable, beside the valid one.
@@ -28,7 +29,7 @@ MENDED = {
     ("item_count", "items"): ("hostile",),
     ("item_count", "on"): ("array of three dimensions", "empty array"),
     ("read a table", "missing"): ("10**400", "list of huge"),
-    ("write reports", "thing"): ("ragged list",),
+    ("write reports", "collection"): ("ragged list",),
     ("make_protocol", "name"): ("hostile", "empty array", "NA"),
     ("Compliance", "n_categories"): ("10**9", "10**400"),
     ("Floor", "evenness"): ("Decimal NaN", "hostile", "array of texts", "NA"),
@@ -69,7 +70,7 @@ def test_every_method_has_a_valid_call():
     assert not lacking
 
 
-@pytest.mark.parametrize("name, argument", MENDED)
+@each_row("name, argument", MENDED)
 def test_what_ended_in_a_traceback_once_ends_in_a_sentence(name, argument, material):
     make = dict(malformed.calls())[name]
     for value in MENDED[name, argument]:

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes import planning, plots
@@ -17,9 +18,9 @@ SURVEY = lb.Collection("abc", [lb.Tally(UnaryEncoding.optimized(3, 1.0), [[1, 0,
 WRONG = [[5, -3, -1], [1, 0, 0], [0.2, 0.3], "word", {}, np.nan, pd.NA, [np.nan] * 3, np.ones((3, 3)) / 3]
 
 
-@pytest.mark.parametrize("estimate", WRONG)
+@each_row("estimate", WRONG)
 def test_an_estimate_is_believed_only_if_it_is_the_maximum(estimate):
-    with pytest.raises(lb.errors.ArgumentError, match=r"^estimate must be"):
+    with pytest.raises(lb.errors.ArgumentError, match=r"^estimate must"):
         lb.check(SURVEY, estimate=estimate)
 
 
@@ -29,13 +30,13 @@ def test_the_maximum_is_believed():
     assert found.p_value == pytest.approx(own.p_value, rel=1e-3) and found.verdict == own.verdict
 
 
-@pytest.mark.parametrize("protocols", [3, [1], [None], {"grr": 3}, {1: lb.GRR}, pd.NA, "", ["grr", "gr"]])
+@each_row("protocols", [3, [1], [None], {"grr": 3}, {1: lb.GRR}, pd.NA, "", ["grr", "gr"]])
 def test_protocols_of_a_plan_are_names_or_makers(protocols):
     with pytest.raises(lb.errors.ArgumentError, match=r"^protocols? must"):
         planning.plan(n_categories=3, epsilon=1.0, error=0.1, protocols=protocols)
 
 
-@pytest.mark.parametrize("categories", [3, [1, 2, 3], "ab", pd.NA, {"a": 1, "b": 2, "c": 3}, {"a", "b", "c"}])
+@each_row("categories", [3, [1, 2, 3], "ab", pd.NA, {"a": 1, "b": 2, "c": 3}, {"a", "b", "c"}])
 def test_categories_of_a_simulation_are_labels(categories):
     with pytest.raises((lb.errors.ArgumentError, lb.errors.DataError), match=r"categories"):
         simulate([3, 2, 1], lb.GRR(3, 1.0), categories=categories)

@@ -307,18 +307,18 @@ def test_report_that_cannot_occur_leaves_the_gradient_finite():
 
 
 def test_wrong_shape_of_p_is_refused(nigeria):
-    with pm.Model(), pytest.raises(ArgumentError, match=r"p must be a vector with one entry per category \(2\)"):
+    with pm.Model(), pytest.raises(ArgumentError, match=r"p must.*\(2\)"):
         observe("reports", pt.as_tensor(np.full(3, 1 / 3)), nigeria)
-    with pm.Model(), pytest.raises(ArgumentError, match=r"p must be a vector.*the shares q of the second are"):
+    with pm.Model(), pytest.raises(ArgumentError, match="p must"):
         observe("reports", pt.as_tensor(0.3), nigeria)
-    with pm.Model(), pytest.raises(ArgumentError, match="one row of p per person or group read the reports as Cells"):
+    with pm.Model(), pytest.raises(ArgumentError, match=r"one row.*Cells"):
         observe("reports", pt.as_tensor(np.full((5, 2), 0.5)), nigeria)
 
 
 def test_rows_too_large_for_a_model_are_refused(grr10, monkeypatch):
     monkeypatch.setattr(tensor, "lists_reports", lambda tally: False)
     monkeypatch.setattr(tensor, "MAX_ENTRIES", 99)
-    with pytest.raises(InfeasibleError, match=r"100 likelihood entries .*, more than the 99"):
+    with pytest.raises(InfeasibleError, match=r"100 likelihood.*99"):
         build_model(grr10)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
+from tabulated import each_row
 
 import ldpbayes as lb
 
@@ -29,14 +30,13 @@ def test_new_counts_have_no_sign(dtype):
     assert model.compile_logp()({"p_simplex__": np.array([0.3, -0.2])}) != before
 
 
-@pytest.mark.parametrize(
+@each_row(
     "protocol",
     [lb.protocols.UnaryEncoding.optimized(12, 1.0), lb.protocols.LocalHashing(12, 1.0, 4)],
-    ids=["unary", "hashing"],
 )
-@pytest.mark.parametrize("likelihood", ["full", "surrogate"])
+@each_row("likelihood", ["full", "surrogate"])
 def test_values_that_the_likelihood_does_not_read_are_not_replaced(protocol, likelihood):
-    data = lb.simulate(np.full(12, 1 / 12), protocol, 100, random_seed=1)[0]
+    data = lb.simulate(np.full(12, 1 / 12), protocol, 100, random_seed=1)
     with pytest.raises(lb.errors.ArgumentError, match="reports_counts"):
         pm.set_data({"reports_counts": np.zeros(12)}, model=observed(data, likelihood=likelihood))
 

@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 from naming import unknown_names
+from tabulated import each_row
 
 nbformat = pytest.importorskip("nbformat")
 
@@ -12,7 +13,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@each_row("path", NOTEBOOKS)
 def test_stored_outputs_are_clean(path):
     """Executed in order without errors or warnings, with figures, small, and without a folder of the machine."""
     notebook = nbformat.read(path, as_version=4)
@@ -27,7 +28,7 @@ def test_stored_outputs_are_clean(path):
     assert not [word for word in ("site-packages", str(ROOT), str(pathlib.Path.home()) + "/") if word in text]
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@each_row("path", NOTEBOOKS)
 def test_what_a_notebook_names_is_there(path):
     cells = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
     source = "\n".join(line for cell in cells for line in cell.splitlines() if not line.lstrip().startswith(("%", "!")))

@@ -234,7 +234,7 @@ def test_wrong_shapes_are_refused(monkeypatch):
             observe("reports", p, data, **settings)
     monkeypatch.setattr(tensor, "lists_reports", lambda tally: False)
     monkeypatch.setattr(tensor, "MAX_ENTRIES", 20)
-    with pm.Model(), pytest.raises(InfeasibleError, match="more than the 20"):
+    with pm.Model(), pytest.raises(InfeasibleError, match="the 20"):
         observe("reports", matrix, cells)
 
 
@@ -251,7 +251,7 @@ def test_summaries_predict_nothing():
     cells = simulated([UnaryEncoding.symmetric(A, 1.0)] * 2).summaries(np.full(A, 1 / A))
     with pm.Model():
         (reports,) = observe("reports", pt.as_tensor(np.full((2, A), 1 / A)), cells)
-        with pytest.raises(InfeasibleError, match="does not know its protocol"):
+        with pytest.raises(InfeasibleError, match="its protocol"):
             pm.draw(reports, mode="FAST_COMPILE")
 
 
@@ -265,7 +265,7 @@ def test_coords_with_the_labels_in_another_order_are_refused():
         (cells, {"place": cells.labels, "answer": back}, ("place", "answer")),
     ]:
         for stated in (dims, None):  # p has them in the model, said again or not
-            with pm.Model(coords=coords), pytest.raises(ArgumentError, match="must have the order of the data"):
+            with pm.Model(coords=coords), pytest.raises(ArgumentError, match=r"order.*data"):
                 observe("reports", pm.Dirichlet("p", np.ones(A), dims=dims), data, dims=stated)
     with pm.Model(coords={"place": ["north", "south", "west"], "answer": LABELS}):
         observe("reports", pm.Dirichlet("p", np.ones(A), dims=("place", "answer")), cells, dims=("place", "answer"))
@@ -300,7 +300,7 @@ def test_a_name_that_the_model_has_is_refused():
 def test_who_leaves_out_those_who_deny_is_told_their_categories():
     tallies = [Tally(GRR(2, 1.0), [0, 1], [60, 40], "device"), Tally(GRR(2, 9.0), [0, 1], [80, 20], "direct")]
     survey = Collection(["no", "yes"], tallies).with_deniers(of="yes", say="no", channel="direct")
-    with pm.Model(), pytest.raises(ArgumentError, match="respondents may deny, the categories are no; yes; yes, denied"):
+    with pm.Model(), pytest.raises(ArgumentError, match=r"deny.*yes, denied"):
         observe("reports", pt.as_tensor([0.3, 0.7]), survey)
 
 
@@ -334,6 +334,6 @@ def test_variables_of_pymc_dims_are_read_by_their_dims():
     np.testing.assert_allclose(logps, expected, rtol=1e-10)
     with (
         pm.Model(coords={"cell": cells.labels, "answer": LABELS[::-1]}),
-        pytest.raises(ArgumentError, match="order of the data"),
+        pytest.raises(ArgumentError, match=r"order.*data"),
     ):
         observe("reports", pmd.math.softmax(pmd.Normal("z", dims=("cell", "answer")), dim="answer"), cells)

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from commands import run
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes.errors import ArgumentError, listed
@@ -57,7 +58,7 @@ def test_renderers_show_numbers_and_notes(name):
     text = PAGE.render(name)
     assert RENDERERS[name] in text and "None" not in text and "nan" not in text
     if name not in ("csv", "parquet"):
-        assert "Made by hand." in text
+        assert "by hand" in text
 
 
 def test_a_renderer_is_one_class(tmp_path):
@@ -75,11 +76,11 @@ def test_a_renderer_is_one_class(tmp_path):
 
 
 def test_unknown_formats_are_refused_in_a_sentence():
-    with pytest.raises(ArgumentError, match="renderer must be one of"):
+    with pytest.raises(ArgumentError, match="renderer must"):
         make_renderer("word")
-    with pytest.raises(ArgumentError, match="does not take these settings"):
+    with pytest.raises(ArgumentError, match="these settings"):
         make_renderer("terminal", size=3)
-    with pytest.raises(ArgumentError, match=r"page must end in one of .*\.html"):
+    with pytest.raises(ArgumentError, match=r"page must.*\.html"):
         renderer_of("page.docx")
 
 
@@ -89,8 +90,8 @@ def page_of(name):
     return show(lb.fit(lb.load_example(name), random_seed=1), top=5)
 
 
-@pytest.mark.parametrize("width", [40, 60, 80, 100, 140])
-@pytest.mark.parametrize("name", ["nigeria", "minarets", "cheating"])
+@each_row("width", [40, 60, 80, 100, 140])
+@each_row("name", ["nigeria", "minarets", "cheating"])
 def test_numbers_are_never_cut(name, width):
     """Every number of a column that is shown stands whole in the text, at any width; the rest is named as left out."""
     page = page_of(name)
@@ -131,8 +132,9 @@ def test_labels_wrap_and_steer_nothing():
 def test_command_in_eighty_columns(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     status, out, _ = run(capsys, "fit", "example:minarets", "--prior", "flat", "--seed", 1)
-    assert status == 0 and "…" not in out and "0.5063 to 0.5999" in out and "Left out to fit 80 characters" in out
-    assert max(len(line) for line in out.splitlines() if line[:1] in "┏┃┡│└") <= 80
+    tables, _, notes = out.rpartition("└")
+    assert status == 0 and "…" not in tables and "--explain" in notes and "0.5063 to 0.5999" in out
+    assert "fit 80 characters" in out and max(map(len, out.splitlines())) <= 80
 
 
 # ---- what is said -----------------------------------------------------------------------------------------------------
@@ -297,14 +299,14 @@ def test_parquet_has_the_numbers_with_their_types(tmp_path):
 
 def test_pages_of_unknown_formats_are_refused_first(capsys, tmp_path):
     status, out, err = run(capsys, "fit", "example:nigeria", "--page", tmp_path / "page.docx")
-    assert status == 2 and out == "" and "page must end in" in " ".join(err.split())
+    assert status == 2 and out == "" and "page must" in " ".join(err.split())
 
 
 # ---- notebooks and examples --------------------------------------------------------------------------------------------
 def test_show_displays_a_table_not_a_tree(minarets):
     page = lb.show(minarets, top=2)
     assert "carrier_honest" in repr(page) and "<table>" in page._repr_html_() and "<svg" not in page._repr_html_()
-    assert "The 2 largest of 3 categories are shown." in str(page)
+    assert "2 largest of 3" in str(page)
 
 
 def test_notebooks_display_the_page_of_a_result(minarets):
@@ -321,7 +323,7 @@ def test_results_are_trees_with_a_table_a_page_and_a_file(minarets, tmp_path):
 
     assert isinstance(minarets, lb.result.Result) and type(minarets.tree) is not type(minarets)
     for tree in (minarets, minarets.tree):
-        assert "distribution[yes]" in str(arviz_stats.summary(tree).index.tolist()) or len(arviz_stats.summary(tree)) >= 3
+        assert "distribution[carrier_honest]" in arviz_stats.summary(tree, var_names=["distribution"]).index
     table = minarets.table()
     expected = minarets["summary"]["mean"].sel(target="distribution")
     np.testing.assert_array_equal(table["distribution_mean"], expected.sel(category=table["category"].values))
@@ -331,7 +333,7 @@ def test_results_are_trees_with_a_table_a_page_and_a_file(minarets, tmp_path):
     assert type(again) is type(minarets) and again.identical(minarets)
     minarets.save(tmp_path / "page.md")
     assert "lie detector" in (tmp_path / "page.md").read_text()
-    with pytest.raises(ArgumentError, match="path must end in"):
+    with pytest.raises(ArgumentError, match="path must"):
         minarets.save(tmp_path / "result.doc")
     part = minarets.isel(category=0)  # no page, but arrays to look at
     assert "Group: /" in repr(part) and "xr-header" in part._repr_html_() and "All arrays" not in part._repr_html_()
@@ -343,7 +345,7 @@ def test_show_knows_every_kind_of_result():
     from ldpbayes.planning import plan
 
     plans = plan(n_categories=4, epsilon=1, error=0.1, kind="max")
-    assert show(list(plans)).tables[0].columns[0].key == "protocol" and "no category exceeds" in repr(plans)
+    assert show(list(plans)).tables[0].columns[0].key == "protocol" and "category exceeds" in repr(plans)
 
 
 def test_answers_have_a_table_a_page_a_file_and_a_text(minarets, tmp_path):
@@ -372,13 +374,13 @@ def test_examples_are_those_of_data(request):
             data = request.config.rootpath / "data"
             data = data / "cells" if path.stem.endswith("_cells") else data
             assert path.read_bytes() == (data / path.name).read_bytes()
-    with pytest.raises(ArgumentError, match="example must be one of"):
+    with pytest.raises(ArgumentError, match="example must"):
         lb.load_example("atlantis")
 
 
 def test_unknown_examples_are_refused_in_a_sentence(capsys):
     status, _, err = run(capsys, "fit", "example:atlantis")
-    assert status == 2 and "example must be one of" in err
+    assert status == 2 and "example must" in err
 
 
 def test_simulated_reports_of_a_nameless_population(capsys, tmp_path):
@@ -394,7 +396,7 @@ def test_pages_print_nothing_of_their_own_in_a_notebook(monkeypatch, capsys):
     """Inside a notebook rich displays what it prints: a page must only return it."""
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
     monkeypatch.setenv("FORCE_COLOR", "1")  # as kernels do
-    assert "Made by hand." in repr(PAGE) and "\x1b" not in repr(PAGE) and capsys.readouterr().out == ""
+    assert "by hand" in repr(PAGE) and "\x1b" not in repr(PAGE) and capsys.readouterr().out == ""
     assert "--top" not in repr(Page("t", (Table("t", TABLE.columns, TABLE.rows, "Some are left out."),)))
 
 
@@ -510,7 +512,7 @@ def test_documents_say_what_their_columns_are():
     page = show(lb.fit(lb.load_example("nigeria"), random_seed=1))
     for renderer in ("html", "markdown", "latex"):
         text = page.render(renderer)
-        assert "Unbiased estimate, by inverting the channel" in text, renderer
+        assert "Unbiased estimate" in text, renderer
     assert "\\resizebox" in page.render("latex")
     assert listed(["0, a", "1, b", "2, c"], most=2) == "0, a; 1, b; … (3 in all)"
 
@@ -518,19 +520,21 @@ def test_documents_say_what_their_columns_are():
 def test_one_rule_of_endings_keeps_everything(minarets, tmp_path):
     """save, .save and Page.save: .nc is the posterior, another known ending the page; the rest is a sentence."""
     table = pa.table({"answer": ["yes", "no", "yes"], "country": ["NL", "NL", "BE"]})
-    scanned = lb.scan(table, lb.protocols.warner(0.7), "answer", by="country", categories=["no", "yes"])()
+    scanned = lb.scan(table, lb.protocols.warner(0.7), report="answer", by="country", categories=["no", "yes"])
     hull = lb.robust.contamination_hull(lb.load_example("nigeria"))
     for i, thing in enumerate((minarets, minarets.tree, hull, scanned, lb.load_example("minarets"), show(minarets))):
         lb.save(thing, tmp_path / f"{i}.html")
         assert (tmp_path / f"{i}.html").read_text().startswith("<!DOCTYPE html>")
     for i, result in enumerate((minarets, hull, scanned)):
         result.save(tmp_path / f"own{i}.md")
-        assert (tmp_path / f"own{i}.md").read_text() == result.page().render("markdown") or result.page().figures
+        written, page = (tmp_path / f"own{i}.md").read_text(), result.page()
+        assert set(page.render("markdown").splitlines()) <= set(written.splitlines())
+        assert written.count("![") == len(page.figures)
         assert len(result.table()) == len(result.page().tables[0].complete().rows)
     lb.save(minarets, tmp_path / "m.nc")
     assert "summary" in lb.load(tmp_path / "m.nc").children
     for thing, name in ((hull, "h.nc"), (scanned, "s.nc"), (show(minarets), "p.nc"), (minarets, "m.netcdf"), (3, "a.html")):
-        with pytest.raises(ArgumentError, match=r"result must be|path must end in .*\.nc|show takes"):
+        with pytest.raises(ArgumentError, match=r"(result|path) must|show"):
             lb.save(thing, tmp_path / name)
         assert not (tmp_path / name).exists()
 
@@ -573,6 +577,6 @@ def test_a_table_that_is_cut_has_the_largest_shares():
         lb.Collection([f"c{i}" for i in range(a)], lb.Tally(protocol, *reports)), "jeffreys", draws=50, random_seed=1
     )
     text = str(tree)
-    assert "The 10 largest of 24 categories are shown." in text
+    assert "10 largest of 24" in text
     assert all(f" {name} " in text for name in ("c3", "c17", "c22"))
     assert len(tree.page().tables[0].rows) == a

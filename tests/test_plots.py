@@ -125,9 +125,9 @@ def test_every_plot_takes_axes_or_a_part_of_a_figure(minarets):
     assert plots.plot_groups(cells, ax=part) is part and len(part.axes) == 1 and not other.axes
     assert len(part.legends) == 1
     three = lb.Collection(list("abc"), lb.Tally(lb.GRR(3, 1.0), [0, 1, 2], [5, 6, 7]))
-    with pytest.raises(lb.errors.ArgumentError, match="ax must be a figure or a subfigure for 4 panels"):
+    with pytest.raises(lb.errors.ArgumentError, match=r"ax must.*4"):
         plots.plot_groups(lb.fit(lb.Cells({"a": three, "b": three}, "region"), "flat", draws=0), ax=left)
-    with pytest.raises(lb.errors.ArgumentError, match="ax must be axes or a figure of matplotlib, got str"):
+    with pytest.raises(lb.errors.ArgumentError, match=r"ax must.*str"):
         plots.plot_forest(minarets, ax="left")
 
 

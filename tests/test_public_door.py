@@ -80,12 +80,12 @@ def test_tallies_and_collections_add_up(tally):
 
 
 def test_texts_are_no_reports(tally):
-    with pytest.raises(lb.errors.ArgumentError, match=r"must be numbers.*read takes"):
+    with pytest.raises(lb.errors.ArgumentError, match=r"numbers.*read takes"):
         lb.Tally(tally.protocol, ["yes", "no"])
 
 
 def test_tallies_of_a_collection_are_tallies():
-    with pytest.raises(lb.errors.ArgumentError, match="must be Tally objects, got int"):
+    with pytest.raises(lb.errors.ArgumentError, match=r"Tally objects.*int"):
         lb.Collection(["a", "b"], [1, 2])
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
+from tabulated import each_row
 
 from ldpbayes import GRR, Cells, Collection, Tally, answers, fit, load, result, save
 from ldpbayes.collections import Derived
@@ -190,11 +191,11 @@ def test_every_changed_or_missing_byte_of_a_saved_result_is_refused_before_hdf5_
     path, rng, seal = tmp_path / "r.nc", np.random.default_rng(3), len(saving.SEAL) + 32
     for place in [0, 9, 41, *rng.integers(0, len(sealed) - seal, size=200).tolist(), len(sealed) - 1]:
         path.write_bytes(sealed[:place] + bytes([sealed[place] ^ 1 << rng.integers(8)]) + sealed[place + 1 :])
-        with pytest.raises(DataError, match=r"r\.nc: (is damaged: its content does not match its|cannot be read as NetCDF)"):
+        with pytest.raises(DataError, match=r"r\.nc:.*(damaged|NetCDF)"):
             load(path)
     for length in (9, 47, 48, 600, len(sealed) - seal - 1):
         path.write_bytes(sealed[:length])
-        with pytest.raises(DataError, match=rf"r\.nc: is cut short, after {length:,} bytes"):
+        with pytest.raises(DataError, match=rf"r\.nc:.*cut short.*{length:,}"):
             load(path)
 
 
@@ -232,7 +233,7 @@ def test_a_file_that_hdf5_does_not_survive_is_one_sentence(program, words, tmp_p
     monkeypatch.setattr(saving.storage, "__file__", str(tmp_path / "program.py"))
     monkeypatch.setattr(saving, "PATIENCE", 0.2 if "while" in program else 60.0)
     (tmp_path / "r.nc").write_bytes(OLD[0].read_bytes())
-    with pytest.raises(DataError, match=rf"r\.nc: cannot be read as NetCDF \(the HDF5 library {words}"):
+    with pytest.raises(DataError, match=rf"r\.nc: .*HDF5 library {words}"):
         load(tmp_path / "r.nc")
 
 
@@ -242,16 +243,16 @@ def test_a_file_that_keeps_hdf5_busy_for_ever_is_refused(sealed, tmp_path, monke
     data = sealed[:place] + b"\xf0" + b"\xff" * 7 + sealed[place + 8 :]
     monkeypatch.setattr(saving, "PATIENCE", 5.0)
     (tmp_path / "r.nc").write_bytes(data)
-    with pytest.raises(DataError, match="its content does not match its checksum"):
+    with pytest.raises(DataError, match="checksum"):
         load(tmp_path / "r.nc")
     (tmp_path / "r.nc").write_bytes(data[:-1])
-    with pytest.raises(DataError, match="did not finish within 5 seconds"):
+    with pytest.raises(DataError, match="5 seconds"):
         load(tmp_path / "r.nc")
 
 
 def test_what_is_no_result_is_not_saved(tmp_path):
     for tree, words in ((None, "got NoneType"), (xr.DataTree(), "got DataTree; result has no group 'posterior'")):
-        with pytest.raises(ArgumentError, match=f"result must be a result, {words}"):
+        with pytest.raises(ArgumentError, match=rf"result must.*{words}"):
             save(tree, tmp_path / "x.nc")
     assert not (tmp_path / "x.nc").exists()
 
@@ -259,9 +260,9 @@ def test_what_is_no_result_is_not_saved(tmp_path):
 def test_what_is_no_netcdf_is_one_sentence(tmp_path):
     for content in (b"", b"not a file of this kind", io.BytesIO(np.arange(9).tobytes()).getvalue()):
         (tmp_path / "x.nc").write_bytes(content)
-        with pytest.raises(DataError, match="cannot be read as NetCDF"):
+        with pytest.raises(DataError, match=r"read.*NetCDF"):
             load(tmp_path / "x.nc")
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match=r"cannot.*read"):
         load(tmp_path / "missing.nc")
 
 
@@ -281,7 +282,7 @@ def test_a_trace_of_one_distribution_becomes_a_result(tmp_path):
     collection = survey([90, 50, 40, 20], derived=(Derived("ab", ("a", "b")),))
     exact = fit(collection, "flat", "exact", random_seed=1)
     draws = exact["posterior"]["distribution"].values
-    tree = result.attach(trace_of(draws, sigma=np.ones((4, 1000))), collection, random_seed=2, prior="flat")
+    tree = result.attach(trace_of(draws, sigma=np.ones((4, 1000))), collection, random_seed=2, prior_label="flat")
     assert (
         tree.attrs["method"] == "attached" and tree.attrs["converged"] and facts_of(tree)["frequency_draws"] == "allocated"
     )
@@ -352,7 +353,7 @@ def trace(request, groups):
 
 
 def test_a_hierarchical_trace_becomes_a_result(groups, trace, tmp_path):
-    tree = result.attach(trace, groups, random_seed=1, prior="hierarchical")
+    tree = result.attach(trace, groups, random_seed=1, prior_label="hierarchical")
     assert tree["posterior"]["distribution"].dims == ("chain", "draw", "cell", "category")
     assert tree["posterior"]["region"].values.tolist() == ["north"] * 3 + ["south"] * 2
     assert tree["posterior"]["year"].values.tolist() == [2020, 2021, 2022, 2023, 2024]
@@ -430,16 +431,16 @@ def test_summaries_have_the_mean_of_the_frequencies_only(groups, trace, tmp_path
     assert facts_of(load(tmp_path / "mean.nc"))["frequency_draws"] == "mean only"
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
+@each_row(
+    "change, words",
     [
-        (lambda t, c: (t, [c]), "must be a Collection, a Tally, a Summary or Cells"),
+        (lambda t, c: (t, [c]), "Collection,.*Cells"),
         (lambda t, c: (xr.DataTree(), c), "group 'posterior'"),
-        (lambda t, c: (trace_of(t, "theta"), c), "must be a variable of the trace"),
-        (lambda t, c: (trace_of(t[..., :3]), c), r"must have shape \(chains, draws, 4\), got"),
-        (lambda t, c: (trace_of(t * 2), c), "must be distributions"),
-        (lambda t, c: (trace_of(t, coords={"category": LABELS[::-1]}), c), "must have the order of the data"),
-        (lambda t, c: (trace_of(t), Cells({"x": c})), r"must have shape \(chains, draws, 1, 4\)"),
+        (lambda t, c: (trace_of(t, "theta"), c), "the trace"),
+        (lambda t, c: (trace_of(t[..., :3]), c), r"shape.*4\)"),
+        (lambda t, c: (trace_of(t * 2), c), "be distributions"),
+        (lambda t, c: (trace_of(t, coords={"category": LABELS[::-1]}), c), "order.*data"),
+        (lambda t, c: (trace_of(t), Cells({"x": c})), r"shape.*1, 4\)"),
     ],
 )
 def test_traces_that_do_not_fit_are_refused(change, words):

@@ -5,6 +5,7 @@ import pytest
 from cases import CASES
 from hypothesis import given
 from hypothesis import strategies as st
+from tabulated import each_row
 
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols import GRR, designs
@@ -57,15 +58,15 @@ def test_every_family_is_a_distribution_over_distinct_sorted_labels(source, a):
     assert list(made.categories) == sorted(made.categories) and made.counts is None
 
 
-@pytest.mark.parametrize(
-    ("arguments", "settings", "problem"),
+@each_row(
+    "arguments, settings, problem",
     [
         (("zipf",), {}, "n_categories must be an integer >= 2 for the zipf population, got None"),
         (("zipf", 1), {}, "n_categories must be an integer >= 2 and <= 4194304, got 1"),
         (("zipf", 3), {"exponent": -1}, "exponent must be a finite number of at least 0, got -1"),
         (("geometric", 3), {"mean": 0}, "mean must be a finite number above 0, got 0"),
         (("dirichlet", 3), {"alpha": float("nan")}, "alpha must be a finite number above 0, got nan"),
-        (("dirichlet", 3), {"random_seed": "x"}, "random_seed must be a numpy Generator, a seed or None, got str"),
+        (("dirichlet", 3), {"random_seed": "x"}, "random_seed must be an integer >= 0"),
         (("adult.csv", 3), {}, "n_categories must be left out"),
     ],
 )
@@ -82,8 +83,8 @@ def test_population_from_a_table_alone(tmp_path):
     assert towns.distribution.tolist() == [0.75, 0, 0.25]
 
 
-@pytest.mark.parametrize(
-    ("csv", "toml", "problem"),
+@each_row(
+    "csv, toml, problem",
     [
         ("value,count\nA,3\nA,1\n", None, "towns.csv, field 'value': has the value 'A' twice"),
         ("value,count\nA,3\n", None, "towns.csv, field 'value': must have at least two values"),
@@ -100,6 +101,8 @@ def test_population_from_a_table_alone(tmp_path):
     ],
 )
 def test_malformed_population_files(tmp_path, csv, toml, problem):
+    for name in ("towns.csv", "towns.toml"):
+        (tmp_path / name).unlink(missing_ok=True)
     if csv is not None:
         (tmp_path / "towns.csv").write_text(csv)
     if toml is not None:
@@ -113,40 +116,40 @@ def test_malformed_population_files(tmp_path, csv, toml, problem):
 
 
 def test_counts_are_these_users(tmp_path):
-    collection, truth = simulate([50, 30, 20], GRR(3, epsilon=1.0), random_seed=1)
-    assert truth.tolist() == [50, 30, 20] and collection.n_reports == 100
+    collection = simulate([50, 30, 20], GRR(3, epsilon=1.0), random_seed=1)
+    assert collection.n_reports == 100
     distribution, counts = truth_in(collection)
     assert distribution is None and counts.tolist() == [50, 30, 20]
 
 
 def test_a_distribution_is_sampled_and_both_truths_survive_a_round_trip(tmp_path):
     zipf = population("zipf", 6)
-    collection, truth = simulate(zipf, GRR(6, epsilon=2.0), 1000, random_seed=7)
+    collection = simulate(zipf, GRR(6, epsilon=2.0), 1000, random_seed=7)
     write_collection(collection, tmp_path / "x.toml")
     again = read_collection(tmp_path / "x.toml")
     assert again == collection and again.categories == zipf.categories
     distribution, counts = truth_in(again)
-    assert distribution == pytest.approx(zipf.distribution, rel=1e-15) and counts.tolist() == truth.tolist()
-    assert truth.sum() == 1000 == collection.n_reports
+    assert distribution == pytest.approx(zipf.distribution, rel=1e-15)
+    assert counts.sum() == 1000 == collection.n_reports
 
 
 def test_a_census_reports_as_it_is_or_is_sampled():
     census = Population(("a", "b"), np.array([0.75, 0.25]), np.array([30, 10]), "town", "A town", "Somebody (2020)", "CC0")
-    whole, truth = simulate(census, designs.warner(0.8), random_seed=1)
-    assert truth.tolist() == [30, 10]
+    whole = simulate(census, designs.warner(0.8), random_seed=1)
+    assert truth_in(whole)[1].tolist() == [30, 10]
     assert (whole.id, whole.title, whole.citation, whole.licence) == (
         "town_channel",
         "Simulated: A town",
         "Somebody (2020)",
         "CC0",
     )
-    sample, drawn = simulate(census, designs.warner(0.8), 8, random_seed=1, id="s", title="S", name="pilot")
-    assert drawn.sum() == 8 and (sample.id, sample.title, sample.tallies[0].name) == ("s", "S", "pilot")
+    sample = simulate(census, designs.warner(0.8), 8, random_seed=1, id="s", title="S", name="pilot")
+    assert truth_in(sample)[1].sum() == 8 and (sample.id, sample.title, sample.tallies[0].name) == ("s", "S", "pilot")
 
 
 def test_the_same_seed_gives_the_same_collection():
     def once(seed):
-        return simulate(np.full(5, 0.2), GRR(5, epsilon=1.0), 500, random_seed=seed)[0]
+        return simulate(np.full(5, 0.2), GRR(5, epsilon=1.0), 500, random_seed=seed)
 
     assert once(3) == once(3) and once(3) != once(4)
 
@@ -158,7 +161,7 @@ def test_reports_follow_the_channel(protocol):
     true_counts = np.array([4000, 3000, 2000, 1000])
     tallies = np.zeros((300, 4))
     for seed in range(300):
-        (tally,) = simulate(true_counts, protocol, random_seed=seed)[0].tallies
+        (tally,) = simulate(true_counts, protocol, random_seed=seed).tallies
         tallies[seed, tally.reports] = tally.counts
     q = protocol.channel()
     mean, cov = q @ true_counts, np.diag(q @ true_counts) - (q * true_counts) @ q.T
@@ -168,25 +171,25 @@ def test_reports_follow_the_channel(protocol):
 
 def test_sampled_values_follow_the_distribution():
     p = np.array([0.5, 0.3, 0.2])
-    drawn = np.stack([simulate(p, GRR(3, epsilon=1.0), 400, random_seed=s)[1] for s in range(400)])
+    drawn = np.stack([truth_in(simulate(p, GRR(3, epsilon=1.0), 400, random_seed=s))[1] for s in range(400)])
     assert (np.abs(drawn.mean(axis=0) - 400 * p) < 4 * np.sqrt(400 * p * (1 - p) / 400)).all()
     assert drawn.var(axis=0) == pytest.approx(400 * p * (1 - p), rel=4 * np.sqrt(2 / 400))
 
 
-@pytest.mark.parametrize(
-    ("truth", "n", "problem"),
+@each_row(
+    "truth, n, problem",
     [
-        ([0.5, 0.5], None, "truth must be non-negative whole numbers, got 0.5 at position 0"),
-        ([0.5, 0.5, 0.0], 10, "truth must be of length 2"),
-        ([1, 2, 3], None, "truth must be of length 2"),
-        ([0, 0], None, "truth must hold at least one user"),
-        ([0, 0], 10, "truth must be non-negative and sum to 1"),
-        ([-0.5, 1.5], 10, "truth must be non-negative and sum to 1"),
-        ([float("nan"), 1.0], 10, "truth must be non-negative and sum to 1"),
+        ([0.5, 0.5], None, "p must be non-negative whole numbers, got 0.5 at position 0"),
+        ([0.5, 0.5, 0.0], 10, "p must be of length 2"),
+        ([1, 2, 3], None, "p must be of length 2"),
+        ([0, 0], None, "p must hold at least one user"),
+        ([0, 0], 10, "p must be non-negative and sum to 1"),
+        ([-0.5, 1.5], 10, "p must be non-negative and sum to 1"),
+        ([float("nan"), 1.0], 10, "p must be non-negative and sum to 1"),
         ([0.5, 0.5], 0, "n must be an integer >= 1"),
         ([0.5, 0.5], 1.5, "n must be an integer >= 1"),
         (population("zipf", 2), None, "n must be an integer >= 1 for a population without counts, got None"),
-        (population("zipf", 3), 10, "truth must be of length 2"),
+        (population("zipf", 3), 10, "p must be of length 2"),
     ],
 )
 def test_simulation_refuses(truth, n, problem):
@@ -196,17 +199,17 @@ def test_simulation_refuses(truth, n, problem):
 
 
 def test_simulation_needs_a_protocol_and_matching_labels():
-    with pytest.raises(ArgumentError, match="protocol must be a protocol of ldpbayes, got str"):
+    with pytest.raises(ArgumentError, match=r"protocol must.*str"):
         simulate([1, 2], "grr")
-    with pytest.raises(DataError, match="has 2 categories, the collection 3"):
+    with pytest.raises(DataError, match=r"2 categories.*3"):
         simulate([1, 2], designs.warner(0.7), categories=["a", "b", "c"])
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@each_row("case", CASES)
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.RankDeficientWarning", "ignore::ldpbayes.errors.CompositeWarning")
 def test_every_protocol_simulates_and_survives_a_round_trip(tmp_path, case):
     size = case.categories[-1]
-    collection, truth = simulate(population("zipf", size), case.build(size, 1.0), 50, random_seed=1)
+    collection = simulate(population("zipf", size), case.build(size, 1.0), 50, random_seed=1)
     write_collection(collection, tmp_path / "x.toml")
     assert read_collection(tmp_path / "x.toml") == collection
-    assert collection.n_reports == truth.sum() == 50
+    assert collection.n_reports == truth_in(collection)[1].sum() == 50

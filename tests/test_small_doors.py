@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pytest
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes import answers
@@ -20,7 +21,7 @@ WARNER = designs.warner(0.7)
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
 def test_texts_are_scanned_in_every_layout(kind):
     table = pa.table({"report": pa.array(["no", "yes", "yes"] * 2, kind), "g": pa.array(list("ababab"), kind)})
-    found = lb.scan(table, WARNER, by="g", categories=["no", "yes"], progressbar=False)()
+    found = lb.scan(table, WARNER, by="g", categories=["no", "yes"], progressbar=False)
     assert {key: cell.n_reports for key, cell in found.items()} == {("a",): 3, ("b",): 3}
     assert lb.read(table, WARNER, by="g", categories=["no", "yes"]).n_reports == 6
 
@@ -29,13 +30,13 @@ def test_bytes_are_scanned_in_every_layout():
     protocol = UnaryEncoding.symmetric(3, 1.0)
     for kind in (pa.binary(), pa.binary_view()):
         table = pa.table({"report": pa.array([b"\x80", b"\x40", b"\x40"], kind)})
-        tally = lb.scan(table, protocol, progressbar=False)()["all",].tallies[0]
+        tally = lb.scan(table, protocol, progressbar=False)["all",].tallies[0]
         assert tally.counts.tolist() == [2, 1]
 
 
-@pytest.mark.parametrize("source", ["a\0b", "a\0b.parquet", "x*\0.parquet", ["a\0b.parquet"]], ids=repr)
+@each_row("source", ["a\0b", "a\0b.parquet", "x*\0.parquet", ["a\0b.parquet"]])
 def test_a_name_with_nul_is_no_file_to_scan(source):
-    with pytest.raises(lb.errors.DataError, match="cannot be read \\(a name cannot hold a NUL character\\)"):
+    with pytest.raises(lb.errors.DataError, match=r"cannot.*NUL"):
         lb.scan(source, WARNER)
 
 
@@ -52,6 +53,7 @@ for arguments in (["fit", "data/rr_nigeria.toml", "--seed", "1"], ["plan", "--he
 """
 
 
+@pytest.mark.calibrate
 def test_the_commands_run_without_docstrings():
     done = subprocess.run(
         [sys.executable, "-OO", "-c", WITHOUT_DOCSTRINGS], capture_output=True, text=True, cwd=ROOT, timeout=120
@@ -64,9 +66,7 @@ def test_the_commands_run_without_docstrings():
 def test_a_word_is_no_other_result():
     tree = lb.fit(lb.Collection("ab", [lb.Tally(lb.GRR(2, 1.0), [0, 1], [6, 4])]), "flat", draws=20, random_seed=1)
     for wrong in ("DQ", 3, tree["posterior"]):
-        with pytest.raises(
-            lb.errors.ArgumentError, match="other must be a result, the DataTree that fit or attach returns, got"
-        ):
+        with pytest.raises(lb.errors.ArgumentError, match=r"other must.*DataTree"):
             answers.contrast(tree, "a", "b", other=wrong)
 
 
@@ -85,3 +85,10 @@ def test_moments_of_unary_cells_are_those_of_each():
         np.testing.assert_allclose(both["summary"][name].isel(cell=1), alone["summary"][name])
     np.testing.assert_allclose(both["sensitivity"]["move"].isel(cell=0), alone["sensitivity"]["move"])
     assert lb.show(both).tables and both["posterior"].sizes == {"cell": 2, "category": 4}
+
+
+@pytest.mark.parametrize("reports", [lb.load_example("nigeria"), [0, 1, 1]], ids=["collection", "reports"])
+def test_write_with_the_path_first_says_so(reports, tmp_path):
+    for path in (tmp_path / "x.toml", str(tmp_path / "x.parquet")):
+        with pytest.raises(lb.errors.ArgumentError, match=r"write\(collection, path\)"):
+            lb.write(path, reports)

@@ -186,7 +186,7 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
         raise OSError("disk full")
 
     monkeypatch.setattr(pathlib.Path, "write_bytes", fails)
-    with pytest.raises(DataError, match=r"parquet: cannot be written \(disk full\)"):
+    with pytest.raises(DataError, match=r"parquet:.*disk full"):
         run_study(NOTED, output=tmp_path)
     assert list((tmp_path / "cells").iterdir()) == []
 
@@ -195,7 +195,7 @@ def test_a_damaged_cell_is_named(tmp_path):
     run_study(NOTED, output=tmp_path)
     cell = next((tmp_path / "cells").iterdir())
     cell.write_bytes(cell.read_bytes()[:50])
-    with pytest.raises(DataError, match=rf"{cell.name}: is not a finished cell of a study; remove it"):
+    with pytest.raises(DataError, match=rf"{cell.name}:.*finished cell"):
         run_study(NOTED, output=tmp_path)
 
 
@@ -224,7 +224,7 @@ def test_a_cell_holds_itself(tmp_path):
     first.write_bytes(next((other / "cells").iterdir()).read_bytes())
     assert_refused()
     first.write_bytes(b"")
-    with pytest.raises(DataError, match="is not a finished cell of a study"):
+    with pytest.raises(DataError, match="finished cell"):
         run_study(NOTED, output=tmp_path)
     first.write_bytes(right)
     CALLS.clear()
@@ -233,15 +233,15 @@ def test_a_cell_holds_itself(tmp_path):
 
 
 def test_no_jobs(tmp_path):
-    with pytest.raises(ArgumentError, match="jobs must be a number of processes, or -1"):
+    with pytest.raises(ArgumentError, match=r"jobs must.*1"):
         run_study(NOTED, jobs=0)
 
 
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (("nonsense",), "study must be one of risk, .*, got 'nonsense'"),
-        (("risk", "huge"), "setting must be one of small, paper, got 'huge'"),
+        (("nonsense",), "study must.*'nonsense'"),
+        (("risk", "huge"), "setting must.*'huge'"),
     ],
 )
 def test_bad_names(arguments, message):
@@ -250,12 +250,12 @@ def test_bad_names(arguments, message):
 
 
 def test_bad_numbers(tmp_path):
-    with pytest.raises(ArgumentError, match="replications must be an integer >= 2 and <= 100000, got 1"):
+    with pytest.raises(ArgumentError, match=r"replications must.*2"):
         run_study(NOTED, replications=1)
-    with pytest.raises(ArgumentError, match="random_seed must be"):
+    with pytest.raises(ArgumentError, match="random_seed must"):
         run_study(NOTED, random_seed=-1)
     (tmp_path / "file").touch()
-    with pytest.raises(DataError, match="cannot be made"):
+    with pytest.raises(DataError, match=r"cannot.*made"):
         run_study(NOTED, output=tmp_path / "file")
 
 
@@ -291,9 +291,9 @@ def test_figure_keeps_the_best_of_what_it_leaves_out():
 def test_command(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(STUDIES, "noted", NOTED)
     command.main(["noted", "--output", str(tmp_path), "--page", str(tmp_path / "noted.md")])
-    assert "A study that notes its calls" in (tmp_path / "noted.md").read_text()
+    assert "its calls" in (tmp_path / "noted.md").read_text()
     shown = capsys.readouterr().out
-    assert "A study that notes its calls" in shown and "Wrote" in shown
+    assert "its calls" in shown and "Wrote" in shown
     assert (tmp_path / "noted-small.png").stat().st_size > 5_000
     assert pq.read_table(tmp_path / "noted-small.parquet").num_rows == 5
 

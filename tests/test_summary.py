@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from cases import CASES
+from tabulated import each_row
 
 from ldpbayes import Cells, Tally, read, write
 from ldpbayes.errors import ArgumentError
@@ -123,10 +124,10 @@ def test_a_summary_holds_no_reports():
         Summary.of(summary, p)
 
 
-@pytest.mark.parametrize(
-    ("pilot", "spread", "words"),
+@each_row(
+    "pilot, spread, words",
     [
-        ([0.5, 0.5], None, r"one entry per category \(5\)"),
+        ([0.5, 0.5], None, r"per category \(5\)"),
         ([0.5, 0.5, 0.5, 0, 0], None, "sum to 1"),
         ([1.2, -0.2, 0, 0, 0], None, "non-negative"),
         ([np.nan, 1, 0, 0, 0], None, "non-negative"),
@@ -150,7 +151,7 @@ def test_summaries_at_different_pilots_do_not_add_up():
     rows, p = reports(CASES[2].build(5, 1.5), 300)
     one = Summary.of(rows, p)
     for other in (Summary.of(rows, np.full(5, 0.2)), Summary.of(rows, p, 0.01 * p**2)):
-        with pytest.raises(ArgumentError, match="same pilot and spread: expand both"):
+        with pytest.raises(ArgumentError, match=r"pilot.*spread"):
             one + other
 
 
@@ -162,5 +163,5 @@ def test_summaries_that_no_scan_made_are_written_and_read(tmp_path):
     assert (found.by, found.categories, list(found)) == (("day",), tuple("abcd"), list(cells))
     for name in ("pilot", "gradient", "cross", "value"):
         np.testing.assert_array_equal(getattr(found["y"], name), getattr(cells["y"], name))
-    with pytest.raises(ArgumentError, match=r"path must end in .parquet"):
+    with pytest.raises(ArgumentError, match=r"path must.*\.parquet"):
         write(cells, tmp_path / "cells.toml")

@@ -65,7 +65,7 @@ def test_refusals(unary):
     small = Collection(["no", "yes"], Tally(GRR(2, 1.0), [0, 1], [30, 20]))
     with pytest.raises(InfeasibleError, match="three categories"):
         build_model(small, likelihood="surrogate")
-    with pytest.raises(ArgumentError, match="likelihood must be one of full, surrogate"):
+    with pytest.raises(ArgumentError, match="likelihood must"):
         build_model(unary, likelihood="quadratic")
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes.collections import Collection, Derived, Tally
@@ -43,8 +44,8 @@ def test_rows_skip_reports_that_never_came_in():
     assert tally.rows.n_rows == 2 and tally.n_reports == 7
 
 
-@pytest.mark.parametrize(
-    ("values", "counts", "error", "problem"),
+@each_row(
+    "values, counts, error, problem",
     [
         ([0, 4], None, DataError, "report 4 is outside 0..3"),
         ([-1], None, DataError, "report -1 is outside 0..3"),
@@ -65,13 +66,13 @@ def test_tally_refuses(values, counts, error, problem):
 
 
 def test_tally_needs_a_protocol_and_the_same_one_to_add():
-    with pytest.raises(ArgumentError, match="protocol must be a protocol of ldpbayes, got str"):
+    with pytest.raises(ArgumentError, match=r"protocol must.*str"):
         Tally("grr", [0])
-    with pytest.raises(ArgumentError, match="must have the same protocol"):
+    with pytest.raises(ArgumentError, match="same protocol"):
         Tally(GRR4, [0]) + Tally(GRR(4, epsilon=2.0), [0])
     with pytest.raises(TypeError):
         Tally(GRR4, [0]) + 1
-    with pytest.raises(ArgumentError, match="the same categories to be added, in the same order"):
+    with pytest.raises(ArgumentError, match="same categories"):
         Tally(GRR4, [0], categories="abcd") + Tally(GRR4, [0], categories="abdc")
     assert (Tally(GRR4, [0]) + Tally(GRR4, [1], categories="abcd")).categories == tuple("abcd")
 
@@ -80,8 +81,8 @@ def one(name="all", size=4):
     return Tally(GRR(size, epsilon=1.0), [0, 1], name=name)
 
 
-@pytest.mark.parametrize(
-    ("categories", "tallies", "problem"),
+@each_row(
+    "categories, tallies, problem",
     [
         (["a"], [one()], "at least two labels, got 1"),
         ([], [one()], "at least two labels, got 0"),
@@ -101,7 +102,7 @@ def test_collection_refuses(categories, tallies, problem):
 
 
 def test_collection_refuses_derived_quantities_of_unknown_categories():
-    with pytest.raises(DataError, match="'top' names the unknown category 'z'"):
+    with pytest.raises(DataError, match=r"'top'.*'z'"):
         Collection("abcd", one(), derived=(Derived("top", ("a", "z")),))
 
 
@@ -136,9 +137,9 @@ def test_one_group_of_the_lie_detector_cannot_tell_its_three_categories_apart():
     tally = Tally(designs.stochastic_lie_detector(1 / 6), [0, 1], [191, 373])
     collection = Collection(("honest", "lying", "others"), (tally,))
     assert collection.unidentified() == [["honest", "lying", "others"]]
-    with pytest.warns(RankDeficientWarning, match="honest, lying, others cannot be told apart") as caught:
+    with pytest.warns(RankDeficientWarning, match=r"honest,.*lying,.*others.*apart") as caught:
         collection.warn_if_unidentified()
-    assert "the posterior equals the prior at any sample size" in str(caught[0].message)
+    assert "posterior equals" in str(caught[0].message)
 
 
 def test_a_second_group_identifies_them():
@@ -192,19 +193,19 @@ def test_tallies_are_sorted_and_leave_the_callers_array_alone():
     assert again.n_reports == 70_000 and again.counts.max() == 2 and again != tally
 
 
-@pytest.mark.parametrize("bad", [-1, 5, 2**40, -(2**62)])
-@pytest.mark.parametrize("at", [0, 777, 9999])
+@each_row("bad", [-1, 5, 2**40, -(2**62)])
+@each_row("at", [0, 777, 9999])
 def test_counting_integers_names_the_first_bad_one(bad, at):
     reports = np.arange(10_000) % 5
     np.testing.assert_array_equal(Tally(GRR(5, 1.0), reports).counts, np.full(5, 2000))
     reports[at] = bad
-    with pytest.raises(DataError, match=rf"report {bad} is outside 0\.\.4"):
+    with pytest.raises(DataError, match=rf"report {bad}.*0\.\.4"):
         Tally(GRR(5, 1.0), reports)
     pairs = np.stack([np.arange(10_000) % 6, np.arange(10_000) % 4], axis=1)
     protocol = CohortRR(10, 1.0, 4, 6)
     assert Tally(protocol, pairs) == Tally(protocol, *np.unique(pairs, axis=0, return_counts=True))
     pairs[at, 1] = bad
-    with pytest.raises(DataError, match=rf"value {bad} is outside 0\.\.3"):
+    with pytest.raises(DataError, match=rf"value {bad}.*0\.\.3"):
         Tally(protocol, pairs)
 
 

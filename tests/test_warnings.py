@@ -25,7 +25,7 @@ FLAT = [[0.5, 0.5, 0.5], [0.5, 0.5, 0.5]]
     [
         lambda path: lb.read(BAD, PROTOCOL, **SETTINGS, bad_rows="skip"),
         lambda path: lb.read(path, PROTOCOL, **SETTINGS, bad_rows="skip"),
-        lambda path: lb.scan(path, PROTOCOL, **SETTINGS, bad_rows="skip")(),
+        lambda path: lb.scan(path, PROTOCOL, **SETTINGS, bad_rows="skip"),
         lambda path: lb.read(pd.DataFrame({"report": ["no", "yes"], "count": [3, 4]}), PROTOCOL, **SETTINGS),
         lambda path: lb.read(pd.DataFrame({"report": ["no", "yes"], "g": ["a", "a "]}), PROTOCOL, **SETTINGS, by="g"),
         lambda path: lb.fit(lb.Tally(lb.protocols.Channel(FLAT), [0, 1], [5, 6]), random_seed=1, draws=10),

@@ -2,8 +2,8 @@
 
 Each function takes a result and returns an Answer, with a Monte Carlo standard error for every probability and mean. A
 result with cells is asked about one of them, named by ``cell=``; ``poststratify`` combines them. A result of associate()
-answers ``joint_table`` to ``independence``, one of regress() ``predictions``, ``comparisons``, ``slopes``, ``odds_ratios``
-and ``poststratify``.
+answers ``joint_table`` to ``independence``, one of regress() ``predictions``, ``comparisons``, ``slopes`` and
+``poststratify``; both have an ``odds_ratio``.
 """
 
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ldpbayes.answers.intervals import interval_parts as interval_parts
     from ldpbayes.answers.intervals import largest as largest
     from ldpbayes.answers.intervals import simultaneous_intervals as simultaneous_intervals
+    from ldpbayes.answers.odds import odds_ratio as odds_ratio
     from ldpbayes.answers.shares import category_sum as category_sum
     from ldpbayes.answers.shares import entropy as entropy
     from ldpbayes.answers.shares import probability_in_top as probability_in_top
@@ -24,10 +25,8 @@ if TYPE_CHECKING:
     from ldpbayes.association.questions import independence as independence
     from ldpbayes.association.questions import joint_table as joint_table
     from ldpbayes.association.questions import mutual_information as mutual_information
-    from ldpbayes.association.questions import odds_ratio as odds_ratio
     from ldpbayes.regression.poststratification import poststratify as poststratify
     from ldpbayes.regression.questions import comparisons as comparisons
-    from ldpbayes.regression.questions import odds_ratios as odds_ratios
     from ldpbayes.regression.questions import predictions as predictions
     from ldpbayes.regression.questions import slopes as slopes
     from ldpbayes.surveys.missing import missing_answers as missing_answers
@@ -46,8 +45,7 @@ _HOMES = {
     "largest": "answers.intervals",
     "missing_answers": "surveys.missing",
     "mutual_information": "association.questions",
-    "odds_ratio": "association.questions",
-    "odds_ratios": "regression.questions",
+    "odds_ratio": "answers.odds",
     "poststratify": "regression.poststratification",
     "predictions": "regression.questions",
     "probability_in_top": "answers.shares",

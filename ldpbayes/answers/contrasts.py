@@ -17,7 +17,7 @@ from ldpbayes.result.validation import need_result
 
 @base.asks
 def contrast(
-    result: xr.DataTree,
+    result: Any,
     first: str | Iterable[str],
     second: str | Iterable[str],
     *,

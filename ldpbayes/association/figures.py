@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.association import questions as association
-from ldpbayes.association.page import TOP
-from ldpbayes.plots.base import LABEL, SMALL, WIDTH, Canvas, checked, plain, wrapped
+from ldpbayes.association.constants import TOP
+from ldpbayes.plots.base import LABEL, SMALL, WIDTH, Canvas, Drawn, checked, plain, wrapped
 
 
 @checked()
-def plot_association(result: Any, *, top: Any = TOP, ax: Any = None, **style: Any) -> Any:
+def plot_association(result: Any, *, top: Any = TOP, ax: Drawn | None = None, **style: Any) -> Drawn:
     """Return a matplotlib figure: one heat map for each pair of attributes, the strongest associations first.
 
     The number in a cell is the share of the column's level among people with the row's level; its colour is the residual

@@ -5,16 +5,15 @@ from dataclasses import replace
 
 from ldpbayes import plots
 from ldpbayes.answers.base import source_of
+from ldpbayes.answers.odds import odds_ratio
 from ldpbayes.association import questions as answers
-from ldpbayes.association.constants import NOTHING
+from ldpbayes.association.constants import NOTHING, TOP
 from ldpbayes.pages.page import Column, Kind, Note, Page, figure_of, stated
 from ldpbayes.pages.prose import as_sentences, sourced
 from ldpbayes.pages.tables import TableRows, filled, interval_of, numbers_of, of_asked, percent
 from ldpbayes.result.facts import facts_of
 
-#: Conditional shares are printed for at most so many pairs: those with the largest Cramér's V.
-TOP = 6
-#: A Bayes factor beyond this many to one is called strong.
+#: Rule: A Bayes factor beyond this many to one is called strong.
 STRONG = 10.0
 
 
@@ -74,7 +73,7 @@ def _pair(tree, first, second, ci_prob):
     v = answers.cramers_v(tree, first, second, ci_prob=ci_prob)
     independent = answers.independence(tree, first, second)
     information = answers.mutual_information(tree, first, second, ci_prob=ci_prob)
-    odds = answers.odds_ratio(tree, first, second, ci_prob=ci_prob)
+    odds = odds_ratio(tree, first, second, ci_prob=ci_prob)
 
     def numbers(name, answer, middle="mean"):
         single = answer[middle].size == 1
@@ -135,7 +134,7 @@ def _conditional_table(tree, first, second, ci_prob):
     rows = TableRows(shares, first, second)
     mean, _, interval = rows.summary(shares, heading="share", spec=".3f")
     columns = [rows.label(first, key="given"), rows.label(second, key="level"), mean, interval]
-    return of_asked(filled(f"Shares of {second} given {first}", columns), "level")
+    return of_asked(filled(f"Shares of {second} given {first}", columns, detail=True), "level")
 
 
 def _notes(tree):

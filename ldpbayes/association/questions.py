@@ -105,24 +105,12 @@ def conditional(
     return base.described(result, shares, levels, ci_prob, f"Shares of {of} given {listed(names)}", mcse=error)
 
 
-@asks
 def odds_ratio(
-    result: xr.DataTree, first: str, second: str, *, kind: str = "local", target: str = "distribution", ci_prob: float = 0.95
+    result: xr.DataTree, first: str | None, second: str | None, *, kind: str, target: str, ci_prob: float
 ) -> Answer:
-    """Return odds ratios ``p_ij p_kl / (p_il p_kj)`` of two attributes; with two levels each there is one of them.
-
-    Parameters
-    ----------
-    kind : {"local", "reference", "all"}
-        Levels that are compared: neighbours, all with the first one, or all pairs.
-
-    Returns
-    -------
-    Answer
-        median, lower and upper of the odds ratio; log_mean, log_sd and log_mcse of its logarithm; probability_above_one.
-        Dims are the attributes, with labels such as "yes / no". Of F it may be 0 or infinite in some draws, and its
-        logarithm has no moments then, which are nan; draws in which it is 0/0 are left out.
-    """
+    """Return odds ratios of two attributes, as ``answers.odds_ratio`` does."""
+    if first is None or second is None:
+        raise ArgumentError(f"first and second must name two attributes ({listed(attributes_of(result))}).")
     checks.choice(kind, "kind", ("local", "reference", "all"))
     ci_prob = checks.level(ci_prob)
     draws, levels = joint_draws(result, [first, second], target=target)

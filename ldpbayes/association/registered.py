@@ -6,3 +6,4 @@ PROTOCOLS = {
     "sampled_attribute": "ldpbayes.association.sampled_attribute",
 }
 TREES = {"attributes": "association.page.of_association"}
+ODDS = {"attributes": "association.questions.odds_ratio"}

@@ -11,7 +11,7 @@ import sys
 import typer
 
 from ldpbayes import files, starting
-from ldpbayes.cli import options, printing
+from ldpbayes.cli import options, printing, settings
 from ldpbayes.errors import LDPBayesError
 
 #: Commands in the order of the help; the module of one has its name, with underscores.
@@ -19,12 +19,20 @@ COMMANDS = (
     *("fit", "private-groups", "regress", "associate", "check", "crosscheck", "scan", "plan", "simulate"),
     "protocols",
 )
-#: Objects after which a command looks for cycles: what it imports makes a hundred thousand, and none of them is garbage.
+#: Time: Objects after which a command looks for cycles: what it imports makes a hundred thousand, and none of them is
+#: garbage.
 _ALLOCATED = 100_000
 _ABOUT = (
     "Bayesian inference from privatized categorical data: local-differential-privacy reports and randomized-response "
-    "surveys.\n\nStart with [bold]ldpbayes fit example:nigeria[/bold]. A collection file names the categories, the "
-    "protocol with its parameters, and a CSV of tallies or reports; [bold]ldpbayes protocols[/bold] lists the protocols."
+    "surveys.\n\n"
+    "Start with data that ship:\n\n"
+    "  [bold]ldpbayes fit example:nigeria[/bold]  estimates the share of yes from 2,435 randomized answers\n\n"
+    "  [bold]ldpbayes check example:wada[/bold]  asks whether reports can have come from their design\n\n"
+    "  [bold]ldpbayes plan --n-categories 16 --epsilon 1 --error 0.01[/bold]  finds the protocol and how many users it takes"
+    "\n\n"
+    "Your own: [bold]ldpbayes fit survey.csv --protocol warner -p p=0.7 --categories no,yes --report answer[/bold], or a "
+    "collection file, survey.toml, that states these once; --set KEY=VALUE sets a key of such a file in every command. "
+    "[bold]ldpbayes COMMAND --help[/bold] has examples that run as printed."
 )
 
 
@@ -118,8 +126,8 @@ def _hinting(command, parse, context, arguments):
         helps = {parameter.name: vars(parameter).get("help") or "" for parameter in command.params}
         if name in [parameter.name for parameter in command.params if parameter.param_type_name == "argument"]:
             error.possibilities = [f"{name.upper()}, by its place"]
-        elif name in re.findall(r"\w+", helps.get("assignments", "")):
-            error.possibilities = [f"--set {name}=…"]
+        elif "assignments" in helps and (key := settings.named(name, command.name)):
+            error.possibilities = [f"--set {key}=…"]
         elif "parameter" in helps and (len(name) == 1 or (name and not error.possibilities)):
             error.possibilities = [f"-p {name}=…"]
         raise
@@ -128,6 +136,8 @@ def _hinting(command, parse, context, arguments):
 def _sparing(parameters_of, context):
     parameters = parameters_of(context)
     for parameter in parameters:
+        if vars(parameter).get("is_flag"):
+            parameter.metavar = ""  # a flag takes no value
         if "process_value" not in vars(parameter):
             parameter.process_value = functools.partial(_converted, parameter, parameter.process_value)
     return parameters
@@ -159,7 +169,7 @@ def main(arguments=None):
             arguments = tuple(sys.argv[1:] if arguments is None else arguments)
             options.given.set(arguments)
             try:
-                _parsed(_named(arguments)).main(args=list(arguments), standalone_mode=True)
+                _parsed(_named(arguments)).main(args=list(arguments), prog_name="ldpbayes")
             finally:
                 sys.stdout.flush()
         except LDPBayesError as error:

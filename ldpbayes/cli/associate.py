@@ -1,10 +1,11 @@
 """The command ``ldpbayes associate``."""
 
-from ldpbayes.cli import options, printing
+from ldpbayes.cli import options, printing, settings
 
 
 def command(
     file,
+    assignments=None,
     names=None,
     prior="loglinear",
     order=None,
@@ -15,7 +16,7 @@ def command(
     *,
     outputs: options.Outputs,
 ):
-    """Infer how the private answers to two or more questions go together.
+    """Infer how the private answers to two or more questions are associated.
 
     The collection's categories are the cells of a joint table: all combinations of the questions' levels, written
     no/no, no/yes, yes/no, yes/yes (the last question changes fastest). Its channels are products, protocol = "attributes" or
@@ -36,7 +37,7 @@ def command(
     """
     from ldpbayes.association.fitting import associate
 
-    collection = options.read(file).single("associate")
+    collection = options.read(file, stated=settings.parsed(assignments, "associate")).single("associate")
     outputs.check()
     tree = associate(
         collection,

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from ldpbayes.cli import options
+from ldpbayes.cli import options, settings
 from ldpbayes.errors import ArgumentError
 
 #: What fake reports could do.
@@ -13,7 +13,7 @@ def command(
     file,
     by=None,
     assignments=None,
-    size=0.05,
+    level=0.05,
     ci_prob=0.95,
     random_seed=0,
     fakes=False,
@@ -22,7 +22,7 @@ def command(
     table: options.TableOptions,
     outputs: options.Shown,
 ):
-    """Check whether the reports can have come from their design, without a prior and without sampling.
+    """Test whether reports can have come from their design; no prior, no sampling.
 
     Exit status 0: they fit, or no test is possible; 1: they do not fit (the first line names the tests); 2: bad input.
 
@@ -42,10 +42,10 @@ def command(
     from ldpbayes.robust.page import beside, fakes_table
 
     outputs.check()
-    collection = options.read(file, by, **table.settings, **options.assigned(assignments, *options.SAMPLE))
+    collection = options.read(file, by, settings.parsed(assignments, "check"), **table.settings)
     needed = (fakes_table(collection.single("fakes")),) if fakes else ()
     hull = _hull(collection, ci_prob, **fake)
-    result = check(collection, size=size, random_seed=random_seed)
+    result = check(collection, level=level, random_seed=random_seed)
     content = outputs.page_of(result, title=collection.title or collection.id, collection=collection)
     content = dataclasses.replace(content, tables=(*content.tables, *needed))
     if hull is not None:

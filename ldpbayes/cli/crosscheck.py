@@ -2,7 +2,7 @@
 
 import secrets
 
-from ldpbayes.cli import options
+from ldpbayes.cli import options, settings
 
 
 def command(
@@ -16,7 +16,10 @@ def command(
     table: options.TableOptions,
     outputs: options.Shown,
 ):
-    """Compare the exact posterior (where feasible), NUTS, MLE and oracle, and check that the channel fits the reports.
+    """Compute the posterior by independent methods and compare them.
+
+    These are the method that fit chooses, an exact sum where it is feasible, NUTS, the MLE and the oracle; and it tests
+    whether the channel fits the reports.
 
     Exit status 0: nothing to flag; 1: something is flagged (the first line names it); 2: bad input.
 
@@ -29,7 +32,7 @@ def command(
     from ldpbayes.robust.crosschecking import crosscheck
 
     outputs.check()
-    collection = options.read(file, by, **table.settings, **options.assigned(assignments, *options.SAMPLE))
+    collection = options.read(file, by, settings.parsed(assignments, "crosscheck"), **table.settings)
     seed = secrets.randbits(31) if random_seed is None else random_seed
     check = crosscheck(collection, options.prior(prior), random_seed=seed, draws=draws, progressbar=outputs.shows_progress)
     title = collection.title or collection.id

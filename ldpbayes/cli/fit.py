@@ -3,17 +3,11 @@
 import dataclasses
 import math
 
-from ldpbayes.cli import options, printing
+from ldpbayes.cli import options, printing, settings
 from ldpbayes.errors import ArgumentError, shown
 
 #: What noncompliance_prior and deniers_prior must be.
 BETA = "two numbers above 0, the b,c of a Beta prior"
-#: Keys that --set takes; a dot stands for names after it, a question mark for either.
-KEYS = (
-    *options.SAMPLE,
-    "population_size?",
-    *("noncompliance.", "noncompliance_prior", "deniers.", "deniers_prior"),
-)
 #: How the posterior is computed.
 POSTERIOR = options.OptionGroup(prior="default", method="auto", exclude=None, ci_prob=0.95, draws=None, random_seed=None)
 
@@ -22,16 +16,19 @@ def command(
     file,
     by=None,
     assignments=None,
+    noncompliance_prior=None,
+    deniers_prior=None,
     *,
     posterior=POSTERIOR,
     table: options.TableOptions,
     outputs: options.Outputs,
 ):
-    """Infer the distribution P and the users' own frequencies F from a collection.
+    """Estimate the share of each category from reports that hide single answers.
 
-    Prints posterior mean, sd and interval of P and of F for each category, beside the maximum-likelihood estimate (MLE)
-    with its standard error (s.e.) and the unbiased oracle; of a binary question for yes alone. At most five lines of notes
-    follow, warnings first; --explain prints all, with the methods considered.
+    P are the shares of the population, F those of the very people who reported. Prints posterior mean, sd and interval of
+    P and of F for each category, beside the maximum-likelihood estimate (MLE)
+    with its standard error (s.e.) and the unbiased oracle; of a binary question for yes alone. At most three notes follow,
+    warnings first; --explain prints all, with further tables and the methods considered.
 
     Exit status 0: fine; 1: the posterior is not to be trusted; 3: cells are left out, named with the reason; 2: bad input.
 
@@ -58,12 +55,9 @@ def command(
     from ldpbayes.fitting import fit, select_method
     from ldpbayes.pages import show
 
-    sample = options.assigned(assignments, *KEYS)
-    doubts = {key: sample.pop(key, None) for key in ("noncompliance", "deniers", "noncompliance_prior", "deniers_prior")}
-    if "population_size" in sample:
-        sample["population_size"] = _population(sample["population_size"])
-    collection = options.read(file, by, **table.settings, **sample)
-    collection, belief = _doubted(collection, options.prior(posterior["prior"]), doubts)
+    collection = options.read(file, by, settings.parsed(assignments, "fit"), **table.settings)
+    doubts = {"noncompliance_prior": noncompliance_prior, "deniers_prior": deniers_prior}
+    belief = _doubting(collection, options.prior(posterior["prior"]), doubts)
     exclude = tuple(options.columns(posterior["exclude"]) or ())
     outputs.check()
     tree = fit(collection, **posterior | {"prior": belief, "exclude": exclude}, progressbar=outputs.shows_progress)
@@ -75,31 +69,16 @@ def command(
     return printing.status_of(tree)
 
 
-def _population(stated):
-    """Return the number, or the numbers by stratum, of --set population_size=5000 or population_size.north=2000."""
-    rule = "a number, or population_size.STRATUM=number"
-    if isinstance(stated, dict):
-        return {name: _population(size) for name, size in stated.items()}
-    return options.level(options.people(stated, "population_size"), "population_size", rule)
-
-
-def _doubted(collection, belief, doubts):
-    """Return (collection, prior) with those who deny or ignore the device, and print what the design says of their share."""
-    from ldpbayes.collections.noncompliance import deniers_stated
+def _doubting(collection, belief, betas):
+    """Return the prior with those of who deny or ignore the device, and print what the design says of their share."""
     from ldpbayes.methods.problem import scaled
     from ldpbayes.priors import DEFAULT, Compliance, Denial
 
-    if doubts["noncompliance"]:
-        collection = collection.with_noncompliers(doubts["noncompliance"])
-    if doubts["deniers"]:
-        stated = deniers_stated(doubts["deniers"])
-        several = {name: options.columns([stated[name]]) for name in ("of", "channel")}
-        collection = collection.with_deniers(**stated | several)
     for name, family, there, how in (
-        ("noncompliance_prior", Compliance, collection.laws and not collection.denied, "noncompliance.NAME=law"),
+        ("noncompliance_prior", Compliance, collection.laws and not collection.denied, "noncompliance.NAME=LAW"),
         ("deniers_prior", Denial, collection.denied, "deniers.of=LABEL"),
     ):
-        beta = doubts[name]
+        beta = betas[name]
         if beta is None:
             continue
         if not there:
@@ -113,4 +92,4 @@ def _doubted(collection, belief, doubts):
         estimate = scaled(collection).noncompliance()
         if estimate.identified:  # otherwise fit refuses with that sentence, or the user stated a prior
             printing.complain(estimate.sentence, style=None)
-    return collection, belief
+    return belief

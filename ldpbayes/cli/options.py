@@ -5,6 +5,7 @@ import contextlib
 import contextvars
 import dataclasses
 import functools
+import importlib
 import inspect
 import os
 import pathlib
@@ -21,8 +22,12 @@ from ldpbayes import files
 from ldpbayes.errors import ArgumentError, DataError, shown
 
 
-def _option(kind: Any, help: str, *flags: str, **settings: Any) -> tuple:
-    return kind, functools.partial(typer.Option, *flags, help=help, **settings)
+def _option(kind: Any, metavar: str, help: str, *flags: str, **settings: Any) -> tuple:
+    return kind, functools.partial(typer.Option, *flags, metavar=metavar, help=help, **settings)
+
+
+def _flag(help: str, *flags: str) -> tuple:
+    return _option(bool, "", help, *flags)
 
 
 def _argument(kind: Any, metavar: str, help: str) -> tuple:
@@ -31,258 +36,393 @@ def _argument(kind: Any, metavar: str, help: str) -> tuple:
 
 _MANY, _TEXT, _PATH = list[str] | None, str | None, pathlib.Path | None
 _TABLE = "Table with a row per {} (.csv, .parquet, .jsonl or .arrow)"
+_REPORTS = (
+    "Collection file (.toml); a table of reports (.csv, .parquet, .jsonl, .arrow, a folder or a quoted pattern of such "
+    "files, or - for a CSV file on standard input) that states its protocol in a column, or with --protocol; a file that "
+    "[bold]scan[/bold] wrote; or a shipped one, such as example:nigeria."
+)
+_COLLECTION = "Collection file (.toml), a table that states its protocol in a column, or a shipped one, such as {}."
+_SET = "A key of a collection file, for a table or in place of the file's own; may be repeated. {}"
+_SAMPLE = "Columns of the sample: weights, strata, cluster"
+_DENY = "Those who deny: deniers.of=yes, deniers.say=no, deniers.channel=direct."
+_IGNORE = "Those who ignore the device: noncompliance.NAME=LAW"
+_PRIOR = (
+    "Prior of P: [bold]default[/bold] (learnt from 20 categories on, else Jeffreys'; the output says which and "
+    "why), [bold]learnt[/bold] (a Dirichlet whose concentration the reports decide), [bold]smooth[/bold] (ordered "
+    "categories), [bold]floor[/bold] (learnt, over a floor that all categories nearly share), "
+    "[bold]jeffreys[/bold], [bold]flat[/bold], a concentration such as 0.5, or one for each category, such as 0.5,1,2."
+)
+_BY = "Columns, such as country,day: {}; may be repeated."
+_SEED = "Random seed, for the same numbers again; drawn and printed without it."
+_CATEGORIES = "Number of categories."
+_PROTOCOL = "How the reports were made: a name of [bold]ldpbayes protocols[/bold]; its parameters by -p."
+_PARAMETER = "A parameter of the protocol, such as epsilon=1; may be repeated."
+_ROWS = "Rows of a table to print, 40 by default{}; files have all of them."
 #: Every option, by panel of the help and by the name of the argument that it sets. What a command means by a name that
 #: others use differently stands as "name of-command".
 PANELS: dict[str, dict[str, tuple]] = {
     "": {
-        "file": _argument(
-            str,
-            "FILE",
-            "Collection file (.toml), a Parquet or CSV file of reports (or a folder of Parquet files) that states its "
-            "protocol in a column or with --protocol beside it, - for such a CSV file on standard input, a file that "
-            "[bold]scan[/bold] wrote, or a shipped one, such as example:nigeria.",
-        ),
+        "file": _argument(str, "FILE", _REPORTS),
         "file of-regress": _argument(
             str,
             "FILE",
             _TABLE.format("report") + ", collection file (.toml), or a shipped one: example:nigeria_cells.",
         ),
-        "file of-private-groups": _argument(str, "FILE", _TABLE.format("record") + "."),
+        "file of-associate": _argument(str, "FILE", _COLLECTION.format("example:wada")),
+        "file of-private-groups": _argument(
+            str, "FILE", _TABLE.format("record") + ", or a shipped one: example:survey.csv."
+        ),
         "file of-simulate": _argument(
             _PATH,
             "[OUT]",
             "File to write: OUT.toml is a collection file, with its CSV beside it; OUT.parquet has a row a user.",
         ),
-        "sources": _argument(list[str], "FILES", "Parquet files of reports, a folder of them, or a quoted pattern."),
+        "sources": _argument(
+            list[str],
+            "FILES",
+            "Files of reports (.parquet, .csv, .jsonl or .arrow), a folder of them, or a quoted pattern.",
+        ),
         "formula": _argument(str, "FORMULA", 'Such as "answer ~ age + C(sex) + (1 | county)".'),
         "protocol_name": _argument(
             _TEXT, "NAME", "A protocol, such as crosswise, to read what it is; without it all are listed."
         ),
         "by": _option(
             _MANY,
-            "Columns: one result for each combination of their values, such as country,day (replaces [bold]by[/bold] of a "
-            "collection file). May be repeated.",
+            "COLUMNS",
+            _BY.format("one result for each combination of their values, in place of [bold]by[/bold] of the file"),
         ),
+        "by of-scan": _option(_MANY, "COLUMNS", _BY.format("one cell for each combination of their values")),
+        "by of-private-groups": _option(_MANY, "COLUMNS", _BY.format("one comparison for each combination of their values")),
         "pilot_by": _option(
             _MANY,
+            "COLUMNS",
             "Columns of --by whose cells share a pilot. Cells add up only where they do: [bold]country[/bold] if the days "
             "of a country will be added up.",
         ),
         "assignments": _option(
             _MANY,
-            "Set a key of a collection file, key=value; may be repeated. Columns of the sample: weights, strata, "
-            "cluster, by_user (users who sent several reports); population_size=5000 or population_size.north=2000. Those "
-            "who gave no answer: missing=LABEL, for each label, or missing= for empty entries. Those who ignore the device: "
-            "noncompliance.no-sayer=no; noncompliance_prior=1,9 is a Beta prior of their share. Those who deny: "
-            "deniers.of=yes, deniers.say=no and deniers.channel=direct; deniers_prior=1,1 is that of theirs.",
+            "KEY=VALUE",
+            _SET.format(
+                f"{_SAMPLE}, with population_size=5000 or population_size.STRATUM=2000. by_user: the column of users who "
+                f"sent several reports. missing: a label of those who gave no answer, or nothing, for empty entries. "
+                f"{_IGNORE}. {_DENY} Also ordered, derived.NAME.of, title and other texts."
+            ),
             "--set",
         ),
-        **dict.fromkeys(
-            ("assignments of-check", "assignments of-crosscheck"),
-            _option(
-                _MANY,
-                "Columns of the sample, key=value: weights, strata, cluster, by_user (users who sent several reports). May "
-                "be repeated. Those who gave no answer: missing=LABEL, for each label, or missing= for empty entries.",
-                "--set",
-            ),
-        ),
         "assignments of-scan": _option(
-            _MANY, "A label of those who gave no answer: missing=LABEL. They are counted, as are empty entries.", "--set"
+            _MANY,
+            "KEY=VALUE",
+            _SET.format(
+                "missing: a label of those who gave no answer, who are counted, as are empty entries. by_user: the column "
+                "of users who sent several reports."
+            ),
+            "--set",
         ),
         "assignments of-regress": _option(
             _MANY,
-            "Columns of the sample, key=value: weights, strata, cluster. May be repeated. Those who deny, in a collection "
-            "file: deniers.of=yes, deniers.say=no, deniers.channel=direct; deniers.formula=age for their share.",
+            "KEY=VALUE",
+            _SET.format(f"{_SAMPLE}. {_DENY} For a collection file also its other keys, such as missing."),
             "--set",
         ),
-        "assignments of-private-groups": _option(_MANY, "The column of survey weights: weights=NAME.", "--set"),
+        "assignments of-private-groups": _option(
+            _MANY, "KEY=VALUE", _SET.format("weights: the column of survey weights."), "--set"
+        ),
         "assignments of-plan": _option(
             _MANY,
-            "Set an assumption, key=value; may be repeated. p: [bold]uniform[/bold] (the worst case for l2), "
-            "[bold]jeffreys[/bold] or [bold]flat[/bold] (averaged over that prior), shares such as 0.9,0.1, or a CSV of "
-            "true counts with columns value and count. target: distribution (P) or frequency (F of these users). estimator: "
-            "mle (what MLE and posterior attain) or oracle. noncompliance.no-sayer=no: respondents who ignore the device; "
-            "gamma: their share, 0.1 by default. deniers.of=yes, deniers.say=no, deniers.delta=0.3: some are asked "
-            "directly, and of those this share deny.",
+            "KEY=VALUE",
+            "A key of the collection file that is planned; may be repeated. "
+            f"{_IGNORE}, such as noncompliance.no-sayer=no. Those who deny among people asked directly: "
+            "deniers.of=yes, deniers.say=no.",
             "--set",
         ),
-        "value": _option(str, "The column of the open value: a number, or an open category."),
-        "unit": _option(str, "Unit of the value in tables and figures, such as ms."),
+        "value": _option(str, "COLUMN", "The column of the open value: a number, or an open category."),
+        "unit": _option(str, "TEXT", "Unit of the value in tables and figures, such as ms."),
     },
-    "Reports of a table": {
-        "protocol": _option(
-            _TEXT, "How the reports were made: a name of [bold]ldpbayes protocols[/bold]; parameters by -p."
-        ),
+    "The protocol": {
         "protocol of-plan": _option(
             _MANY,
+            "NAME",
             "Only this one; may be repeated. Any name of [bold]ldpbayes protocols[/bold]; without it grr, subset, oue, sue, "
             "olh, hadamard and block_design are compared. Parameters may follow: olh:seeds=4096.",
         ),
-        "parameter": _option(_MANY, "A protocol's parameter, name=value; may be repeated.", "--parameter", "-p"),
-        "categories": _option(
-            _TEXT, "Labels of the private answer in order, such as no,yes, their number, or @FILE with a label a line."
+        "protocol of-simulate": _option(
+            str, "NAME", "How the reports are made: a name of [bold]ldpbayes protocols[/bold]; its parameters by -p."
         ),
-        "report": _option(_MANY, "The column of the reports, or several, such as seed,value."),
-        "count": _option(_TEXT, "The column of counts."),
-        "rate_column": _option(
-            _TEXT, "The column of the probability with which the group was replaced by a uniformly drawn one."
+        **dict.fromkeys(
+            [f"parameter of-{name}" for name in ("plan", "simulate")],
+            _option(_MANY, "NAME=VALUE", _PARAMETER, "--parameter", "-p"),
         ),
-        "epsilon_column": _option(_TEXT, "The column of the ε of each report; goes with --protocol."),
-        "bitorder": _option(str, "How bits of sets stand: [bold]big[/bold] has the first category first, little last."),
     },
-    "Answers": {
+    "A table of reports": {
+        "protocol": _option(_TEXT, "NAME", _PROTOCOL),
+        "parameter": _option(_MANY, "NAME=VALUE", _PARAMETER, "--parameter", "-p"),
+        "categories": _option(
+            _TEXT, "LABELS", "Labels of the private answer in order, such as no,yes, or @FILE with a label a line."
+        ),
+        "n_categories": _option(
+            int | None, "A", "Number of categories whose labels are 0, 1, …; in place of --categories.", min=2
+        ),
+        "report": _option(_MANY, "COLUMNS", "The column of the reports, or several, such as seed,value."),
+        "count": _option(_TEXT, "COLUMN", "The column of counts; without it every row is one report."),
+        "rate_column": _option(
+            _TEXT,
+            "COLUMN",
+            "The column of the probability with which the group was replaced by a uniformly drawn one.",
+        ),
+        "epsilon_column": _option(_TEXT, "COLUMN", "The column of the ε of each report; goes with --protocol."),
+        "bitorder": _option(
+            str, "big|little", "Order of the bits of sets: [bold]big[/bold] has the first category first, little last."
+        ),
+    },
+    "The posterior": {
         "prior": _option(
             str,
-            "Prior of P: [bold]default[/bold] (learnt from 20 categories on, else Jeffreys'; the output says which and "
-            "why), [bold]learnt[/bold] (a Dirichlet whose concentration the reports decide), [bold]smooth[/bold] (ordered "
-            "categories), [bold]floor[/bold] (learnt, over a floor that all categories nearly share), "
-            "[bold]jeffreys[/bold], [bold]flat[/bold], a concentration such as 0.5, or one for each category, such as "
-            "0.5,1,2. With [bold]--by[/bold] also [bold]hierarchical[/bold] (groups vary about a common distribution) "
-            "and [bold]days[/bold] (each day is near the one before).",
+            "PRIOR",
+            f"{_PRIOR} With [bold]--by[/bold] also [bold]hierarchical[/bold] (groups vary about a common distribution) and "
+            "[bold]days[/bold] (each day is near the one before).",
         ),
+        "prior of-crosscheck": _option(str, "PRIOR", _PRIOR),
         "prior of-associate": _option(
             str,
+            "PRIOR",
             "[bold]loglinear[/bold]: interactions are small unless the reports say otherwise; or jeffreys, flat, a "
             "concentration: a Dirichlet over the cells.",
         ),
-        "prior of-regress": _option(
-            float | None, "Prior sd of the coefficients: log odds for one sd of the column; 2.5 by default."
+        "scale": _option(
+            float | None, "SD", "Prior sd of the coefficients: log odds for one sd of the column; 2.5 by default."
+        ),
+        "noncompliance_prior": _option(
+            _TEXT,
+            "B,C",
+            "Beta prior of the share who ignore the device, such as 1,9; needs --set noncompliance.NAME=LAW.",
+        ),
+        "deniers_prior": _option(
+            _TEXT, "B,C", "Beta prior of the share of each category who deny, such as 1,1; needs --set deniers.of=LABEL."
         ),
         "method": _option(
             str,
+            "NAME",
             "[bold]auto[/bold] picks a posterior method and explains its choice; or exact, quadrature, surrogate, "
             "pair_slice, weighted, hmc, nuts.",
         ),
-        "method of-regress": _option(str, "auto, weighted, hmc, nuts, or mle for maximum likelihood."),
-        "method of-private-groups": _option(str, "auto, smooth, rounding or recipe."),
-        "exclude": _option(_MANY, "Methods that auto must not choose."),
+        "method of-regress": _option(str, "NAME", "auto, weighted, hmc, nuts, or mle for maximum likelihood."),
+        "method of-private-groups": _option(str, "NAME", "auto, smooth, rounding or recipe."),
+        "exclude": _option(_MANY, "NAMES", "Methods that auto must not choose; may be repeated."),
         "names": _option(
             _MANY,
+            "NAMES",
             "Names of the attributes in the order of the labels; by default those of the file's derived margins, else A, B, "
             "….",
             "--name",
         ),
         "order": _option(
             int | None,
+            "K",
             "Most attributes that interact in the loglinear prior (3 by default); 1 is independence.",
             min=1,
         ),
-        "separator": _option(str, "What separates the levels in the labels of the cells."),
-        "family": _option(_TEXT, "Of the outcome, where a private answer is a predictor: normal, bernoulli or poisson."),
-        "private": _option(_TEXT, "The formula of that private answer; by default it has the same covariates."),
-        "reference": _option(_TEXT, "The category that coefficients are log odds against; the first by default."),
-        "link": _option(str, "Of two categories: logit, probit, cloglog or cauchit."),
-        "missing": _option(str, "Rows without a covariate or a report: refuse or drop."),
-        "quantiles": _option(str, "Levels of the quantiles."),
-        "target": _option(str, "distribution: the population; frequency: these very records."),
-        "bins": _option(int | None, "Number of bins; by default 100 to 200, by the number of records."),
-        "ci_prob": _option(float, "Probability of the equal-tailed intervals.", "--ci"),
+        "separator": _option(str, "TEXT", "What separates the levels in the labels of the cells."),
+        "family": _option(
+            _TEXT,
+            "normal|bernoulli|poisson",
+            "Law of the outcome, where a private answer is a predictor.",
+        ),
+        "private": _option(_TEXT, "FORMULA", "The formula of that private answer; by default it has the same covariates."),
+        "deniers_formula": _option(
+            _TEXT, "TERMS", "Terms of the log odds of the share who deny, such as age; one share for all without it."
+        ),
+        "totals": _option(
+            _MANY,
+            "LABEL=SHARE",
+            "A known share of the population: yes=0.3, or yes=0.3,0.02 with its standard deviation; may be repeated.",
+            "--total",
+        ),
+        "reference": _option(_TEXT, "LABEL", "The category that coefficients are log odds against; the first by default."),
+        "link": _option(str, "NAME", "Link for two categories: logit, probit, cloglog or cauchit."),
+        "incomplete": _option(str, "refuse|drop", "Rows without a covariate or a report."),
+        "quantiles": _option(str, "LEVELS", "Levels of the quantiles."),
+        "target": _option(
+            str, "distribution|frequency", "Answers about the population (distribution), or about these very people."
+        ),
+        "bins": _option(int | None, "NUMBER", "Number of bins; by default 100 to 200, by the number of records."),
+        "ci_prob": _option(float, "PROBABILITY", "Probability of the equal-tailed intervals.", "--ci"),
         "draws": _option(
             int | None,
-            "Draws per chain (four chains), 1000 by default; 0, where a fit needs none, gives moments and intervals alone.",
+            "NUMBER",
+            "Draws per chain (four chains), 1000 by default; 0, where the method needs none, gives moments and intervals "
+            "alone.",
             min=0,
         ),
-        "draws of-private-groups": _option(int, "Draws per chain (four chains).", min=1),
-        "random_seed": _option(int | None, "Random seed; the same seed prints the same numbers.", "--seed", min=0),
+        **dict.fromkeys(
+            [f"draws of-{name}" for name in ("regress", "associate", "crosscheck", "private-groups")],
+            _option(int, "NUMBER", "Draws per chain (four chains).", min=1),
+        ),
+        "random_seed": _option(int | None, "SEED", _SEED, "--seed", min=0),
+        "random_seed of-check": _option(int | None, "SEED", "Random seed of the simulated tests.", "--seed", min=0),
     },
     "Tests and fake reports": {
-        "size": _option(float, "Size of the tests: probability with which honest reports may be flagged."),
-        "fakes": _option(bool, "Also print how many fabricated reports would lift a share or change the order.", "--fakes"),
+        "level": _option(float, "PROBABILITY", "Level of the tests: probability with which honest reports may be flagged."),
+        "fakes": _flag("Also print how many fabricated reports would lift a share or change the order.", "--fakes"),
         "share": _option(
             _TEXT,
+            "SHARES",
             "Also print the range of the estimates if at most such shares of the reports are fake, such as 0.01,0.05.",
             "--fake-share",
         ),
         "question": _option(
             _TEXT,
+            "TEXT",
             "A category, or a conclusion such as 'yes > 0.2' or 'apples > pears': --fake-share then gives its range and the "
             "share of fakes that turns it.",
             "--conclusion",
         ),
-        "channel": _option(_TEXT, "The channel whose reports --fake-share is about, for a collection with several."),
+        "channel": _option(_TEXT, "NAME", "The channel whose reports --fake-share is about, for a collection with several."),
+        "ci_prob of-check": _option(
+            float, "PROBABILITY", "Probability of the confidence intervals beside --fake-share.", "--ci"
+        ),
     },
     "Three of these give the fourth": {
-        "n_categories": _option(int | None, "Number of categories.", "--categories", min=2),
-        "epsilon": _option(float | None, "Privacy level ε in nats."),
-        "n": _option(float | None, "Number of reports.", "--users", "-n"),
-        "error": _option(float | None, "Target error; --kind defines it."),
-        "after": _option(_PATH, "The result of an earlier wave (.nc): plan another one; ε, and users or error, are given."),
+        "n_categories of-plan": _option(int | None, "A", _CATEGORIES, min=2),
+        "epsilon": _option(float | None, "EPSILON", "Privacy level ε in nats."),
+        "n": _option(float | None, "N", "Number of reports.", "--users", "-n"),
+        "error": _option(float | None, "ERROR", "Target error; --kind defines it."),
+    },
+    "What is asked of a plan": {
+        "after": _option(
+            _PATH, "FILE", "The result of an earlier wave (.nc): plan another one; ε, and users or error, are given."
+        ),
         "kind": _option(
             str,
+            "l2|l1|max|half_width",
             "[bold]l2[/bold]: expected sum of squared errors; [bold]l1[/bold]: of absolute errors; [bold]max[/bold]: no "
             "category off by more; [bold]half_width[/bold]: half an interval, of the widest category.",
         ),
+        "truth of-plan": _option(
+            str,
+            "P",
+            "The true distribution: [bold]uniform[/bold] (the worst case for l2), [bold]jeffreys[/bold] or "
+            "[bold]flat[/bold] (averaged over that prior), shares such as 0.9,0.1, or a CSV file of true counts with "
+            "columns value and count.",
+        ),
+        "target of-plan": _option(
+            str, "distribution|frequency", "Shares of the population (P), or of these very users (F)."
+        ),
+        "estimator": _option(str, "mle|oracle", "mle: what MLE and posterior attain; oracle: the unbiased estimator."),
+        "gamma": _option(
+            _TEXT,
+            "SHARE",
+            "The share who ignore the device, 0.1 by default; goes with --set noncompliance.NAME=LAW.",
+            "--noncompliance-share",
+        ),
+        "deniers_share": _option(
+            _TEXT, "SHARE", "Share who deny among those asked directly, 0.1 by default; goes with --set deniers.of=LABEL."
+        ),
+        "ci_prob of-plan": _option(float, "PROBABILITY", "Probability of the intervals of half-widths and powers.", "--ci"),
         "groups": _option(
             int | None,
+            "NUMBER",
             "Compare this many groups of equal size: interval widths and differences.",
             "--n-groups",
             min=2,
         ),
         "delta": _option(
-            float | None, "Difference between two groups' shares: the power to find it, at size 1 − ci of the test."
+            float | None,
+            "DIFFERENCE",
+            "Difference between two groups' shares: the power to find it, at level 1 − ci of the test.",
         ),
-        "power": _option(float | None, "Instead of --error: find --delta with this probability, such as 0.8."),
+        "power": _option(
+            float | None, "PROBABILITY", "Instead of --error: find --delta with this probability, such as 0.8."
+        ),
         "fakes of-plan": _option(
             float | None,
+            "SHARE",
             "Share of crafted reports, such as 0.05: what they do to a share of 0.01.",
             "--fake-share",
         ),
     },
     "The population": {
-        "truth": _option(str, "True population: zipf, geometric, dirichlet, or a file with columns value and count."),
-        "n_categories of-simulate": _option(int | None, "Number of categories.", "--categories", min=2),
-        "n of-simulate": _option(int | None, "Number of users; without it everyone in a population file.", "--users", min=1),
+        "truth": _option(
+            str, "P", "True population: zipf, geometric, dirichlet, or a CSV file of counts with columns value and count."
+        ),
+        "n_categories of-simulate": _option(int | None, "A", _CATEGORIES, min=2),
+        "n of-simulate": _option(
+            int | None,
+            "N",
+            "Number of reports; without it everyone in a population file.",
+            "--users",
+            "-n",
+            min=1,
+        ),
+        "random_seed of-simulate": _option(
+            int | None, "SEED", "Random seed, for the same reports again; without it they differ.", "--seed", min=0
+        ),
     },
     "Reading the files": {
         "sample": _option(
             int | None,
-            "Keep up to so many reports of each cell by chance, to check the summary; 10,000 where epsilon is above 1.5, "
-            "else 0.",
+            "NUMBER",
+            "Reports of each cell that a random sample keeps, to check the summary; 10,000 where epsilon is above 1.5, "
+            "otherwise 0.",
             min=0,
         ),
         "keep": _option(
             int | None,
+            "NUMBER",
             "Cells with fewer reports keep all of them. By default 0 up to epsilon 1.5, 10,000 up to 2, then 2,000 a "
             "category.",
             min=0,
         ),
-        "jobs": _option(int, "Threads that read the files.", "--jobs", "-j"),
+        "random_seed of-scan": _option(
+            int | None, "SEED", "Random seed of the reports that --sample keeps.", "--seed", min=0
+        ),
+        "jobs": _option(int, "NUMBER", "Threads that read the files.", "--jobs", "-j"),
         "spark": _option(
             _TEXT,
+            "MASTER",
             "Let Spark's workers read the files, such as local[4] or spark://host:7077; they must see the same paths.",
-            metavar="MASTER",
         ),
         "bad_rows": _option(
             str,
+            "refuse|skip",
             "Rows that hold no report: [bold]refuse[/bold] the file, or [bold]skip[/bold] them, counted by reason.",
         ),
         "copies": _option(
             str,
+            "refuse|add",
             "Files with the same bytes, or summaries of the same files: [bold]refuse[/bold] them, or [bold]add[/bold] them.",
         ),
-        "quarantine": _option(_PATH, "CSV file for the rows that --bad-rows skip leaves out, with place, reason and text."),
-        "checkpoint": _option(_PATH, "File for the state of the scan: the same command goes on where a killed one stopped."),
+        "quarantine": _option(
+            _PATH, "FILE", "CSV file for the rows that --bad-rows skip leaves out, with place, reason and text."
+        ),
+        "checkpoint": _option(
+            _PATH, "FILE", "File for the state of the scan: the same command continues where a killed one stopped."
+        ),
     },
     "Output": {
-        "explain": _option(
-            bool,
-            "Print all that is known: how the method was chosen, its checks, the point estimates. Otherwise five lines of "
-            "notes follow the tables.",
-            "--explain",
+        "explain": _flag("Print every note in full.", "--explain"),
+        "explain of-fit": _flag(
+            "Print all that is known: further tables, every note, how the method was chosen, its checks.", "--explain"
         ),
-        "top": _option(int | None, "Number of rows of a table to print, 40 by default; files have all of them.", min=1),
-        "top of-associate": _option(int | None, "Number of pairs whose shares are printed, 6 by default.", min=1),
+        "explain of-associate": _flag("Print the conditional shares, and every note in full.", "--explain"),
+        "top": _option(int | None, "ROWS", _ROWS.format(""), min=1),
+        "top of-fit": _option(int | None, "ROWS", _ROWS.format(", and further tables"), min=1),
+        "top of-associate": _option(
+            int | None, "PAIRS", "Number of pairs whose conditional shares are printed; --explain prints six.", min=1
+        ),
         "page": _option(
             _PATH,
+            "FILE",
             "Write the result as a page (.html, .md, .tex, .csv, .parquet, .json, .txt); figures of .md and .tex go into a "
             "folder beside it.",
         ),
-        "as_json": _option(bool, "Print one JSON object instead of tables.", "--json"),
-        "output": _option(_PATH, "Write the whole result as NetCDF (ArviZ reads it)."),
-        "output of-private-groups": _option(_PATH, "Write every answer as a row (.csv or .parquet)."),
-        "output of-scan": _option(_PATH, "Write the cells, one row each (.parquet); [bold]fit[/bold] reads the file."),
-        "output of-simulate": _option(_PATH, "The file to write, instead of the argument OUT."),
-        "plot": _option(_PATH, "Write the first figure of the page (.png, .pdf, .svg)."),
+        "as_json": _flag("Print one JSON object instead of tables.", "--json"),
+        "output": _option(_PATH, "FILE", "Write the whole result as NetCDF (.nc; ArviZ reads it)."),
+        "output of-private-groups": _option(_PATH, "FILE", "Write every answer as a row (.csv or .parquet)."),
+        "output of-scan": _option(
+            _PATH, "FILE", "Write the cells, one row each (.parquet); [bold]fit[/bold] reads the file."
+        ),
+        "output of-simulate": _option(_PATH, "FILE", "The file to write, instead of the argument OUT."),
+        "plot": _option(_PATH, "FILE", "Write the first figure of the page (.png, .pdf, .svg)."),
     },
 }
 _OPTIONS = {name: (panel, *entry) for panel, options in PANELS.items() for name, entry in options.items()}
@@ -294,15 +434,7 @@ class OptionGroup(dict):
 
 def spread(command: Callable, name: str) -> Callable:
     """Return a command for typer: its arguments, and the fields of option groups and dataclasses, are options."""
-    groups: dict[str, Any] = {}
-    defaults: dict[str, Any] = {}
-    for key, parameter in inspect.signature(command).parameters.items():
-        if dataclasses.is_dataclass(parameter.annotation):
-            fields = {field.name: field.default for field in dataclasses.fields(parameter.annotation) if field.init}
-            groups[key] = parameter.annotation, fields
-        elif isinstance(parameter.default, OptionGroup):
-            groups[key] = OptionGroup, parameter.default
-        defaults |= groups[key][1] if key in groups else {key: parameter.default}
+    groups, defaults = _arguments(command)
     panels = collections.Counter(_of(option, name)[0] for option in defaults)
     parameters = [_declared(option, name, default, panels) for option, default in defaults.items()]
 
@@ -315,6 +447,27 @@ def spread(command: Callable, name: str) -> Callable:
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def _arguments(command):
+    """Return (groups, defaults): what makes each group and its fields, and the default of every argument."""
+    groups: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
+    for key, parameter in inspect.signature(command).parameters.items():
+        if dataclasses.is_dataclass(parameter.annotation):
+            fields = {field.name: field.default for field in dataclasses.fields(parameter.annotation) if field.init}
+            groups[key] = parameter.annotation, fields
+        elif isinstance(parameter.default, OptionGroup):
+            groups[key] = OptionGroup, parameter.default
+        defaults |= groups[key][1] if key in groups else {key: parameter.default}
+    return groups, defaults
+
+
+def flags(name: str) -> dict[str, str]:
+    """Return the options of a command, such as --ci, by the argument that each sets."""
+    _, defaults = _arguments(importlib.import_module(f"ldpbayes.cli.{name.replace('-', '_')}").command)
+    makers = {key: _of(key, name)[2] for key in defaults}
+    return {key: (make.args or (f"--{key.replace('_', '-')}",))[0] for key, make in makers.items()}
 
 
 def is_text(key: str, name: str) -> bool:
@@ -398,7 +551,7 @@ class Shown:
             save_figure((first.alone or first.draw)(), plot)
         if self.page is not None:
             content.save(self.page)
-        printing.display(content, self.as_json, self.explain)
+        printing.display(content, self.as_json, self.explain, self.top is not None)
         for path in () if self.as_json else filter(None, (output, plot, self.page)):
             printing.say(f"Wrote {path}.")
 
@@ -418,6 +571,7 @@ class ReportOptions:
     protocol: Any = None
     parameter: Any = None
     categories: Any = None
+    n_categories: Any = None
     report: Any = None
 
     @property
@@ -429,25 +583,36 @@ class ReportOptions:
     def labels(self) -> list[str] | None:
         """The labels that are stated; None where only their number is, or nothing."""
         text = self.categories
-        if text is not None and text.startswith("@") and "," not in text:
+        if text is None:
+            return None
+        if self.n_categories is not None:
+            raise ArgumentError("categories must be left out with --n-categories, whose labels are 0, 1, ….")
+        if text.startswith("@") and "," not in text:
             lines = files.read_text(pathlib.Path(text[1:]), files.MAX_TOML_BYTES).splitlines()
-            return [line.strip() for line in lines if line.strip()]
-        return None if text is None or text.strip().isdecimal() else [label.strip() for label in text.split(",")]
+            labels = [line.strip() for line in lines if line.strip()]
+        else:
+            labels = [label.strip() for label in text.split(",")]
+        if len(labels) < 2:
+            number = "; their number is --n-categories" if text.strip().isdecimal() else ""
+            file = "; @ before a file's name reads them" if os.path.isfile(text) else number
+            raise ArgumentError(f"categories must be at least two labels, got {shown(text)}{file}.")
+        return labels
 
     @property
     def names(self) -> list[str]:
         """The labels: 0, 1, … where only their number is stated, where nothing is the words of a survey design."""
         from ldpbayes.checks import categories_count
 
-        if self.categories is None:
-            return list(self.mechanism.default_labels)
         if self.labels is not None:
-            if len(self.labels) < 2:
-                file = "; @ before a file's name reads them" if os.path.isfile(self.categories) else ""
-                raise ArgumentError(f"categories must be at least two labels, got {shown(self.categories)}{file}.")
             return self.labels
-        number = int(self.categories) if len(self.categories) < 20 else 10**20
-        return list(map(str, range(categories_count(number, "categories"))))
+        if self.n_categories is not None:
+            return list(map(str, range(categories_count(self.n_categories, "n_categories"))))
+        return list(self.mechanism.default_labels)
+
+    @property
+    def sized(self) -> bool:
+        """Whether the categories are stated."""
+        return self.categories is not None or self.n_categories is not None
 
     @property
     def mechanism(self):
@@ -457,12 +622,12 @@ class ReportOptions:
 
         if self.protocol is None:
             raise ArgumentError("protocol must say how the reports were made, such as --protocol grr -p epsilon=1.")
-        if self.categories is None and resolve(known_name(self.protocol))[0] not in DESIGNS:
+        if not self.sized and resolve(known_name(self.protocol))[0] not in DESIGNS:
             raise ArgumentError(
-                "categories must be labels in order, their number, or @FILE with a label a line, as in --categories no,yes; "
-                "where the file states its protocol, leave --protocol out."
+                "categories must be labels in order, or @FILE with a label a line, as in --categories no,yes, or their "
+                "number --n-categories; where the file states its protocol, leave --protocol out."
             )
-        return make_protocol(self.protocol, None if self.categories is None else self.names, parameters(self.parameter))
+        return make_protocol(self.protocol, self.names if self.sized else None, parameters(self.parameter))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -511,10 +676,6 @@ def command_line(seed=None, used=None):
     return shlex.join(["ldpbayes", *map(str, given.get()), *extra])
 
 
-#: What --set may say of the sample to every command that reads reports.
-SAMPLE = ("weights", "strata", "cluster", "by_user", "missing+")
-
-
 # ---- what options say ------------------------------------------------------------------------------------------------
 def located(file):
     """Return the path that a FILE argument names: example:NAME is a file that comes with the package."""
@@ -526,11 +687,21 @@ def located(file):
     return str(path_of(name))
 
 
-def read(file, by=None, **rows):
-    """Return the Collection or, where columns split its reports, the Cells that a FILE argument names."""
+def read(file, by=None, stated=None, **rows):
+    """Return the Collection or, where columns split its reports, the Cells that a FILE argument names.
+
+    Parameters
+    ----------
+    file : str
+    by : sequence of str, optional
+    stated : mapping, optional
+        What --set says.
+    **rows
+        Further arguments of ``read``.
+    """
     from ldpbayes.sources.door import collected
 
-    return collected(located(file), by=columns(by), **rows)
+    return collected(located(file), stated, by=columns(by), **rows)
 
 
 #: What a file of texts has for an entry that is missing, in small letters.
@@ -562,7 +733,7 @@ def read_table(path, names, report=None, texts=(), count=None):
     batches = list(source.batches(names if report else source.names(), strict=False))
     if not any(map(len, batches)):
         raise DataError("the source has no rows", source=path)
-    with foreign("has columns that do not go together", path):
+    with foreign("has columns that do not fit together", path):
         tables = [_counted(batch, count) if source.of_texts and count else batch.table for batch in batches]
         table = pyarrow.concat_tables(tables, promote_options="permissive")
     for i, field in enumerate(table.schema) if source.of_texts else ():
@@ -602,36 +773,6 @@ def columns(texts):
     """Return the names of repeated options that may each name several columns, or None."""
     names = [name.strip() for text in texts or () for name in text.split(",") if name.strip()]
     return names or None
-
-
-def assigned(texts, *keys: str) -> dict[str, Any]:
-    """Return what repeated --set options say, by key: texts, or a dict by name of what stands as key.name=value.
-
-    Parameters
-    ----------
-    texts : sequence of str, optional
-    *keys : str
-        Those that may be set; one that ends in a dot takes names, one that ends in "?" takes either, and one that ends in
-        "+" makes a list of what it is set to, which may be empty texts.
-    """
-    allowed = {key.rstrip(".?+"): key for key in keys}
-    settings: dict[str, Any] = {}
-    for text in texts or ():
-        path, equals, value = (part.strip() for part in text.partition("="))
-        key, dot, name = path.partition(".")
-        if not equals or not (value or allowed.get(key, "")[-1:] == "+"):
-            raise ArgumentError(f"--set must be key=value, got {shown(text)}.")
-        if key not in allowed or (dot and allowed[key][-1] not in ".?") or (not name and (dot or allowed[key][-1] == ".")):
-            listed = ", ".join(f"{name}.NAME" if key[-1] == "." else name for name, key in allowed.items())
-            raise ArgumentError(f"--set must be one of {listed}, got {shown(path)}.")
-        if allowed[key][-1] == "+":
-            settings.setdefault(key, []).append(value)
-            continue
-        entry = settings.setdefault(key, {}) if dot else settings
-        if not isinstance(entry, dict) or (name if dot else key) in entry:
-            raise ArgumentError(f"--set must set each key once, got {shown(path)} twice.")
-        entry[name if dot else key] = value
-    return settings
 
 
 def people(text, name):

@@ -1,43 +1,42 @@
 """The command ``ldpbayes plan``."""
 
-import functools
-
-from ldpbayes.cli import options
+from ldpbayes.cli import options, settings
 from ldpbayes.errors import ArgumentError
 
-#: Points of a plotted curve.
-POINTS = 25
-#: Protocols of a plotted plan: the best ones.
-DRAWN = 2
 #: What else is asked of every plan.
 QUESTIONS = options.OptionGroup(groups=None, delta=None, power=None, fakes=None)
 
 
+#: What is assumed of the population, the estimate and the respondents.
+ASSUMED = options.OptionGroup(
+    truth="uniform", target="distribution", estimator="mle", ci_prob=0.95, gamma=None, deniers_share=None
+)
 #: Of which three determine the fourth.
 FOUR = options.OptionGroup(n_categories=None, epsilon=None, n=None, error=None)
 
 
 def command(
+    *,
+    four=FOUR,
     protocol=None,
     parameter=None,
     kind="l2",
-    assignments=None,
-    ci_prob=0.95,
     plot=None,
-    *,
-    four=FOUR,
+    assignments=None,
+    assumed=ASSUMED,
     questions=QUESTIONS,
     after=None,
     outputs: options.Shown,
 ):
-    """Choose protocol, ε and sample size: give three of categories, epsilon, users and error, and get the fourth.
+    """Choose protocol, ε and sample size before any report is collected.
 
-    Protocols are ranked, best first, beside the least error that any ε-LDP protocol can have (least possible) and the error
-    of as many open answers. Nothing is simulated. The ε of a survey design follows from its parameters: give users or error.
+    Give three of categories, epsilon, users and error, and get the fourth. Protocols are ranked, best first, beside the
+    least error that any ε-LDP protocol can have (least possible) and the error of as many open answers. Nothing is
+    simulated. The ε of a survey design follows from its parameters: give users or error.
 
     An error of kind half_width is the easiest to read: 0.03 means that a share is known to plus or minus three percentage
     points. Ask with --n-groups, --delta and --power for comparisons of groups, with --fake-share what crafted reports can
-    do, with --set noncompliance.NAME=law whether the design can tell how many ignore it, and with --set deniers.of=LABEL
+    do, with --set noncompliance.NAME=LAW whether the design can tell how many ignore it, and with --set deniers.of=LABEL
     how many to ask directly.
 
     With --after, the result of an earlier wave (written by fit --output), the plan is one of another wave: which protocol,
@@ -45,23 +44,23 @@ def command(
 
     Examples:
 
-      ldpbayes plan --categories 16 --epsilon 1 --error 0.01
+      ldpbayes plan --n-categories 16 --epsilon 1 --error 0.01
 
-      ldpbayes plan --categories 100 --users 50000 --error 0.02 --kind half_width
+      ldpbayes plan --n-categories 100 --users 50000 --error 0.02 --kind half_width
 
       ldpbayes plan --protocol forced_response -p truth=0.75 -p forced=[1,1] --error 0.03 --kind half_width
 
-      ldpbayes plan --categories 128 --epsilon 1 --users 1e6 --protocol olh --protocol olh:seeds=4096
+      ldpbayes plan --n-categories 128 --epsilon 1 --users 1e6 --protocol olh --protocol olh:seeds=4096
 
-      ldpbayes plan --categories 5 --epsilon 1 --n-groups 2 --delta 0.05 --power 0.8
+      ldpbayes plan --n-categories 5 --epsilon 1 --n-groups 2 --delta 0.05 --power 0.8
 
-      ldpbayes plan --categories 20 --epsilon 1 --users 10000 --fake-share 0.05
+      ldpbayes plan --n-categories 20 --epsilon 1 --users 10000 --fake-share 0.05
 
       ldpbayes plan --protocol extended_crosswise -p p=0.2 --users 3000 --set noncompliance.no-sayer=different
 
       ldpbayes plan --protocol crosswise -p p=0.25 --users 800 --set deniers.of=yes --set deniers.say=no
 
-      ldpbayes plan --epsilon 1 --users 32561 --set p=0.5,0.3,0.2 --plot plan.png
+      ldpbayes plan --epsilon 1 --users 32561 --truth 0.5,0.3,0.2 --plot plan.png
 
       ldpbayes fit example:nigeria --output first.nc
 
@@ -72,24 +71,18 @@ def command(
     from ldpbayes.planning import prospects
     from ldpbayes.protocols.making import epsilon_follows
 
-    stated = options.assigned(assignments, "p", "target", "estimator", "noncompliance.", "gamma", "deniers.")
-    laws, gamma, deniers = (stated.pop(key, None) for key in ("noncompliance", "gamma", "deniers"))
-    if deniers and "delta" in deniers:
-        deniers["delta"] = options.level(deniers["delta"], "deniers.delta")
-    if gamma is not None and not laws:
-        raise ArgumentError("gamma goes with noncompliance, which states how those report who ignore the device.")
-    gamma = 0.1 if gamma is None else options.level(gamma, "gamma")
-    words = stated.pop("p", "uniform")
-    rest = {"p": _distribution(words), "target": "distribution", "estimator": "mle", "ci_prob": ci_prob} | stated
-    earlier = _earlier(after, laws, deniers, stated, words != "uniform", questions != QUESTIONS)
+    laws, gamma, deniers = _doubts(assignments, assumed["gamma"], assumed["deniers_share"])
+    words, ci_prob = assumed["truth"], assumed["ci_prob"]
+    rest = {"p": _distribution(words)} | {key: assumed[key] for key in ("target", "estimator", "ci_prob")}
+    earlier = _earlier(after, assumed | {"ci_prob": 0.95} != ASSUMED, laws, deniers, questions != QUESTIONS)
     if questions["power"] is not None:
         four, kind = _with_power(four, kind, ci_prob, questions)
     assumptions = {"kind": kind} | rest | earlier
-    settings, names = options.parameters(parameter), protocol or ()
+    given, names = options.parameters(parameter), protocol or ()
     four = _with_categories(four, rest["p"])
-    if settings and len(names) != 1:
+    if given and len(names) != 1:
         raise ArgumentError(f"parameter needs exactly one --protocol that takes it, got {len(names)}.")
-    fixed = [name for name in names if not planning.has_free_epsilon(name, settings)]
+    fixed = [name for name in names if not planning.has_free_epsilon(name, given)]
     if earlier:
         four |= {"n_categories": four["n_categories"] or earlier["after"]["posterior"].sizes["category"]}
     if not names or names[0] not in fixed:
@@ -99,28 +92,42 @@ def command(
     if fixed and four["epsilon"] is not None:
         raise ArgumentError(epsilon_follows(fixed[0]))
     four |= {"n_categories": four["n_categories"] or 2} if fixed else {}
-    makers = planning.named_makers(protocol, settings) if protocol and settings else protocol
+    makers = planning.named_makers(protocol, given) if protocol and given else protocol
     plans = planning.plan(**four, protocols=makers, **assumptions)
     if fixed and not plans[0].feasible:
         raise ArgumentError(plans[0].note)
     asked = {name: questions[name] for name in ("groups", "delta", "fakes")}
     if not earlier:
         plans = prospects.with_prospects(plans, **asked, laws=laws or {}, gamma=gamma, deniers=deniers, **rest)
-    along = "n" if fixed or (four["epsilon"] is not None and four["n"] is None) else "epsilon"
-    draw = functools.partial(_draw, plans, kind, makers, assumptions, along)
-    drawn = draw if plot or (outputs.page and plans[0].feasible) else None
-    settings = {
-        "kind": kind,
-        "assumed": "posterior" if earlier else words,
-        "ci_prob": ci_prob,
-        "draw": drawn,
-    }
-    outputs.show(outputs.page_of(plans, **settings, **asked), plot=plot)
+    if plot and not plans[0].feasible:
+        raise ArgumentError("plot must have a feasible plan to draw, got none.")
+    said = {"kind": kind, "assumed": "posterior" if earlier else words, "ci_prob": ci_prob}
+    outputs.show(outputs.page_of(plans, **said, **asked), plot=plot)
+
+
+def _doubts(assignments, gamma, share):
+    """Return (laws, γ, deniers) of those who ignore the device and those who deny, as the planning takes them."""
+    from ldpbayes import checks
+
+    stated = settings.parsed(assignments, "plan")
+    laws, deniers = stated.get("noncompliance"), stated.get("deniers")
+    for name, value, there, key in (
+        ("gamma", gamma, laws, "noncompliance.NAME=LAW"),
+        ("deniers_share", share, deniers, "deniers.of=LABEL"),
+    ):
+        if value is not None and not there:
+            raise ArgumentError(f"{name} goes with --set {key}.")
+    if deniers and len(deniers.get("of", ())) == 1:
+        deniers = deniers | {"of": deniers["of"][0]}
+    if deniers and share is not None:
+        share = options.level(share, "deniers_share")
+        deniers |= {"delta": checks.probability(share, "deniers_share", open_low=True, open_high=True)}
+    return laws, 0.1 if gamma is None else options.level(gamma, "gamma"), deniers
 
 
 def _need_three(four):
     """Refuse any number of the four but three."""
-    names = {"n_categories": "--categories", "epsilon": "--epsilon", "n": "--users", "error": "--error"}
+    names = {"n_categories": "--n-categories", "epsilon": "--epsilon", "n": "--users", "error": "--error"}
     missing = [option for name, option in names.items() if four[name] is None]
     if len(missing) != 1:
         more = f"{', '.join(missing)} are missing" if missing else "all four were given"
@@ -160,38 +167,11 @@ def _with_power(four, kind, ci_prob, questions):
     return four | {"error": error}, "half_width"
 
 
-def _draw(plans, kind, makers, assumptions, along, title=None):
-    import numpy as np
-
-    from ldpbayes import planning, plots
-    from ldpbayes.planning.page import error_in_words
-
-    best = plans[0]
-    if not best.feasible:
-        raise ArgumentError("plot must have a feasible plan to draw, got none.")
-    middle = best.n if along == "n" else best.epsilon
-    values = np.geomspace(middle / 10, middle * 10, POINTS) if along == "n" else np.geomspace(0.1, max(5.0, middle), POINTS)
-    setting = {"epsilon": best.epsilon} if along == "n" else {"n": best.n}
-    curves = planning.curves(along, values, n_categories=best.n_categories, protocols=makers, **setting, **assumptions)
-    shown = (*[plan.protocol for plan in plans[:DRAWN]], "bound")
-    curves = {name: curves[name] for name in shown if name in curves}
-    fixed = f"{best.users:,} reports" if along == "epsilon" else f"ε = {best.epsilon:.3g}"
-    title = f"Error of {best.n_categories} categories at {fixed}, by protocol" if title is None else title
-    return plots.plot_plan(
-        curves,
-        values,
-        error_in_words(kind, assumptions["ci_prob"]),
-        along=along,
-        chosen=(middle, best.error, best.protocol),
-        title=title,
-    )
-
-
 def _distribution(text):
     if text in ("uniform", "jeffreys", "flat"):
         return text
     if "," in text:
-        return options.levels(text, "p", "shares such as 0.9,0.1")
+        return options.levels(text, "truth", "shares such as 0.9,0.1")
     from ldpbayes.simulation import population
 
     return population(text).distribution

@@ -20,8 +20,14 @@ def status_of(result) -> int:
     return 3 * ("left_out" in result.attrs) if result.attrs.get("converged", 1) else 1
 
 
-def display(page, as_json=False, explain=False):
-    """Print a page: as tables and a few sentences, all of them where an explanation is asked for, or as JSON."""
+def display(page, as_json=False, explain=False, details=False):
+    """Print a page: the answer, its tables and a few notes; all of it where an explanation is asked for; or as JSON.
+
+    Parameters
+    ----------
+    details : bool
+        Whether tables of details are printed without an explanation, too.
+    """
     from ldpbayes.pages.renderers.json import JSON
     from ldpbayes.pages.renderers.terminal import Terminal
 
@@ -30,7 +36,7 @@ def display(page, as_json=False, explain=False):
         return
     if sys.stdout.isatty() and sys.stderr.isatty():  # on one screen, where a warning stands already
         page = page.without(_said)
-    page = dataclasses.replace(page, notes=page.ranked()) if explain else page.in_lines("More: --explain.")
+    page = dataclasses.replace(page, notes=page.ranked()) if explain else page.in_lines("--explain", details)
     Terminal(hints=True).display(page)
 
 

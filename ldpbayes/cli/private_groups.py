@@ -3,7 +3,7 @@
 import dataclasses
 import pathlib
 
-from ldpbayes.cli import options, printing
+from ldpbayes.cli import options, printing, settings
 from ldpbayes.errors import ArgumentError, DataError, shown
 
 
@@ -16,7 +16,7 @@ class StatedReportOptions(options.ReportOptions):
 
     def design(self):
         """Return the arguments of by_private_group that say how the reports were made."""
-        columns = {"report": self.columns, "categories": self.labels}
+        columns = {"report": self.columns, "categories": self.names if self.sized else None}
         columns |= {"rate_column": self.rate_column, "epsilon_column": self.epsilon_column}
         if self.protocol is None and self.parameter:
             raise ArgumentError("protocol must be named with its parameters, such as --protocol grr -p epsilon=1.1.")
@@ -36,8 +36,8 @@ class StatedReportOptions(options.ReportOptions):
                 "drawn one."
             )
         at = f"with the ε in the column {self.epsilon_column}" if self.epsilon_column is not None else ""
-        settings = f"({', '.join(self.parameter)})" if self.parameter else ""
-        return " ".join(filter(None, ["Reports through", self.protocol, settings, at])) + "."
+        parameters = f"({', '.join(self.parameter)})" if self.parameter else ""
+        return " ".join(filter(None, ["Reports through", self.protocol, parameters, at])) + "."
 
 
 #: What is computed, and how.
@@ -59,11 +59,11 @@ def command(
     reports: StatedReportOptions,
     outputs: options.Shown,
 ):
-    """Compare an open value, such as a duration, between groups that are known through privatized reports only.
+    """Compare an open value between groups known by privatized reports only.
 
-    Every record has an open value and a report of a private answer. Prints share, mean and quantiles of each group,
-    and differences between groups, with intervals. No record gets a negative weight, and distribution functions are
-    monotone. The reweighting recipe's numbers stand beside the estimates.
+    Every record has an open value, such as a duration, and a report of a private answer. Prints share, mean and
+    quantiles of each group, and differences between groups, with intervals. No record gets a negative weight, and
+    distribution functions are monotone. The reweighting recipe's numbers stand beside the estimates.
 
     Say how the reports were made: --rate-column names a column of randomization rates, --epsilon-column a column of ε,
     --protocol one protocol for all.
@@ -80,8 +80,8 @@ def command(
     from ldpbayes.private_groups import by_private_group
     from ldpbayes.private_groups.page import rows_table
 
-    settings = answer | {"quantiles": options.levels(answer["quantiles"], "quantiles", "levels such as .5,.75,.95")}
-    weight = options.assigned(assignments, "weights").get("weights")
+    asked = answer | {"quantiles": options.levels(answer["quantiles"], "quantiles", "levels such as .5,.75,.95")}
+    weight = settings.parsed(assignments, "private-groups").get("weights")
     if output is not None and output.suffix.lower() not in (".csv", ".parquet"):
         raise ArgumentError(f"output must end in .csv or .parquet, got {shown(str(output))}.")
     outputs.check(output, plot=plot)
@@ -89,7 +89,7 @@ def command(
     path = pathlib.Path(options.located(file))
     frame = options.read_table(path, [value, reports.rate_column, reports.epsilon_column, weight, *cells], reports.columns)
     _refuse_half_numbers(frame, value, path)
-    result = by_private_group(frame, value, **stated, by=cells or None, weights=weight, **settings)
+    result = by_private_group(frame, value, **stated, by=cells or None, weights=weight, **asked)
     if output:
         Page("", (rows_table(result),)).save(output)
     content = outputs.page_of(result, answer["random_seed"], result.random_seed, unit=unit, design=reports.words())

@@ -4,7 +4,7 @@ from ldpbayes.cli import options
 
 
 def command(protocol_name=None, *, outputs: options.Shown):
-    """List the protocols and survey designs that a collection file may name, or say what one of them is.
+    """List the protocols and survey designs, or say what one of them is.
 
     Examples:
 

@@ -2,18 +2,18 @@
 
 import dataclasses
 
-from ldpbayes.cli import options, printing
-from ldpbayes.errors import ArgumentError
+from ldpbayes.cli import options, printing, settings
+from ldpbayes.errors import ArgumentError, shown
 
 #: How the regression is computed.
 MODEL = options.OptionGroup(
     family=None,
     private=None,
     reference=None,
-    prior=None,
+    scale=None,
     link="logit",
     method="auto",
-    missing="refuse",
+    incomplete="refuse",
     ci_prob=0.95,
     draws=1000,
     random_seed=None,
@@ -25,12 +25,16 @@ def command(
     formula,
     count=None,
     assignments=None,
+    deniers_formula=None,
+    totals=None,
     *,
     model=MODEL,
     reports: options.ReportOptions,
     outputs: options.Outputs,
 ):
-    """Regress a private answer on covariates that are known openly: logit, or multinomial logit for several categories.
+    """Regress a private answer on covariates that are known openly.
+
+    The model is a logit, or a multinomial logit for several categories.
 
     The left side of the formula names the private answer, the right side its terms as in R: age + C(sex) for a factor, a:b
     for an interaction, (1 | county) for effects of groups. Prints coefficients (log odds against the reference
@@ -38,12 +42,12 @@ def command(
     with equal covariates are computed together, so rounding a continuous covariate makes a large fit fast.
 
     Where some deny: --set deniers.of=yes --set deniers.say=no --set deniers.channel=direct, and for the log odds of their
-    share --set deniers.formula=age.
+    share --deniers-formula age.
 
     A private answer as a predictor of an open outcome: "income ~ age + private(smokes)" with --family normal (numbers),
     bernoulli (0 and 1) or poisson (counts). The private answer has the same covariates, or those of --private.
 
-    Known totals: --set totals.yes=0.3, or with a standard deviation --set totals.yes=0.3,0.02.
+    Known totals: --total yes=0.3, or with a standard deviation --total yes=0.3,0.02.
 
     Examples:
 
@@ -64,23 +68,31 @@ def command(
 
     if outputs.output is not None and model["method"] == "mle":
         raise ArgumentError("output must be left out with method mle, which has no draws; use --json or --page.")
-    sample = options.assigned(assignments, "weights", "strata", "cluster", "deniers.", "totals.")
-    if totals := sample.pop("totals", None):
-        totals = {name: options.levels(value, f"totals.{name}") for name, value in totals.items()}
-    deniers = sample.pop("deniers", None)
-    if deniers:
-        deniers |= {name: options.columns([deniers[name]]) for name in ("of", "channel") if name in deniers}
-    columns = {"count": count, **sample, "report": reports.columns}
-    data, stated, collection = _read(options.located(file), formula, reports, columns, model)
+    keys = settings.parsed(assignments, "regress")
+    columns = {"count": count, "report": reports.columns}
+    data, stated, collection = _read(options.located(file), formula, reports, columns, keys, model)
+    if deniers_formula is not None:
+        stated["deniers"] = {**stated["deniers"], "formula": deniers_formula} if stated["deniers"] else deniers_formula
     outputs.check()
-    stated |= model | {"deniers": deniers, "totals": totals}
+    stated |= model | {"totals": _totals(totals)}
     result = regress(data, formula, **stated, progressbar=outputs.shows_progress)
     seeds = model["random_seed"], result.attrs.get("random_seed")
     outputs.show(outputs.page_of(result, *seeds, collection=collection), result=result)
     return printing.status_of(result)
 
 
-def _read(file, formula, reports, columns, model):
+def _totals(texts):
+    """Return the known shares of repeated options LABEL=SHARE or LABEL=SHARE,SD; None where there are none."""
+    totals: dict = {}
+    for text in texts or ():
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not name or name in totals:
+            raise ArgumentError(f"totals must be LABEL=SHARE or LABEL=SHARE,SD, once for each label, got {shown(text)}.")
+        totals[name] = options.levels(value, f"the total of {name}")
+    return totals or None
+
+
+def _read(file, formula, reports, columns, keys, model):
     """Return (data, what else is stated, the Cells or None) of a table, or of a collection that knows its protocol."""
     from ldpbayes.regression.formula import Formula
     from ldpbayes.regression.predictor import Predicted
@@ -92,20 +104,23 @@ def _read(file, formula, reports, columns, model):
         stated = [name for name, value in (*dataclasses.asdict(reports).items(), *columns.items()) if value]
         if stated:
             raise ArgumentError(f"{stated[0]} must be left out: the collection file says how its reports were made.")
-        return _cells(file, (*outcome, *answer.variables))
-    stated = {"protocol": reports.mechanism, "categories": reports.names, **columns}
+        return _cells(file, (*outcome, *answer.variables), keys)
+    settings.refuse_other(keys, settings.OF_TABLE, "for a table")
+    deniers = keys.pop("deniers", None)
+    columns |= keys
+    stated = {"protocol": reports.mechanism, "categories": reports.names, "deniers": deniers, **columns}
     named = [columns[name] for name in ("count", "weights", "strata", "cluster") if name in columns]
     texts = reports.columns or (*reports.mechanism.report_fields, answer.answer)
     wanted = [*named, *(reports.columns or ())]
     return options.read_table(file, wanted, texts=texts, count=columns["count"]), stated, None
 
 
-def _cells(file, names):
+def _cells(file, names, keys):
     """Return the data, no other arguments and the Cells of a collection file, split by the covariates of the formula."""
     names = tuple(dict.fromkeys(names))
-    cells = options.read(file)
+    cells = options.read(file, stated=keys)
     if not cells.by or not set(names) <= {*cells.by, *(cells.covariates or {})}:
         if not names:
             raise ArgumentError("formula must have a covariate for a collection file; fit estimates one distribution.")
-        cells = options.read(file, list(names))
-    return cells, {}, cells
+        cells = options.read(file, list(names), keys)
+    return cells, {"deniers": None}, cells

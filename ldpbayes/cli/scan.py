@@ -1,7 +1,7 @@
 """The command ``ldpbayes scan``."""
 
 from ldpbayes import files
-from ldpbayes.cli import options, printing
+from ldpbayes.cli import options, printing, settings
 from ldpbayes.errors import ArgumentError, shown
 
 #: How the files are read.
@@ -29,7 +29,7 @@ def command(
     reading=READING,
     outputs: options.Shown,
 ):
-    """Scan reports that need not fit in memory, and keep of each cell what its posterior needs.
+    """Summarize reports that do not fit in memory, by cell, for fit to read.
 
     Reports of protocols with few possible reports (grr, hadamard, survey designs) are counted in one pass. Others (oue, sue,
     olh, subset, rappor) take two: the first counts how many reports support each category, the second expands the
@@ -42,15 +42,15 @@ def command(
 
       mkdir -p reports/country=NO/day=1 reports/country=NO/day=2
 
-      ldpbayes simulate reports/country=NO/day=1/a.parquet --categories 128 --users 5000 --protocol oue -p epsilon=1
+      ldpbayes simulate reports/country=NO/day=1/a.parquet --n-categories 128 --users 5000 --protocol oue -p epsilon=1
 
-      ldpbayes simulate reports/country=NO/day=2/a.parquet --categories 128 --users 5000 --protocol oue -p epsilon=1
+      ldpbayes simulate reports/country=NO/day=2/a.parquet --n-categories 128 --users 5000 --protocol oue -p epsilon=1
 
       ldpbayes scan reports/ --by country,day --pilot-by country --output summaries.parquet
 
       ldpbayes fit summaries.parquet --by country
 
-      ldpbayes scan reports/ --protocol oue -p epsilon=1 --categories 128 --by country --checkpoint scan.state
+      ldpbayes scan reports/ --protocol oue -p epsilon=1 --n-categories 128 --by country --checkpoint scan.state
     """
     from ldpbayes.scanning import scan, summary_files
 
@@ -59,23 +59,17 @@ def command(
     checkpoint = reading["checkpoint"]
     outputs.check(output, checkpoint, reading["quarantine"])
     channels = reports.channels
-    if "protocol" not in channels and reports.categories and not reports.labels:
+    if "protocol" not in channels and reports.n_categories is not None:
         channels["protocol"] = reports.mechanism  # says that it must be named
-    prepared = scan(
-        list(sources),
-        report=reports.columns,
-        by=options.columns(by),
-        pilot_by=options.columns(pilot_by),
-        **channels,
-        progressbar=outputs.shows_progress,
-        **options.assigned(assignments, "missing+", "by_user"),
-        **reading,
-    )
+    stated = settings.parsed(assignments, "scan") | reading
+    grouping = {"by": options.columns(by), "pilot_by": options.columns(pilot_by)}
     try:
-        result = prepared()
+        result = scan(
+            list(sources), report=reports.columns, **grouping, **channels, progressbar=outputs.shows_progress, **stated
+        )
     except KeyboardInterrupt:
         if checkpoint is not None:
-            printing.complain(f"{checkpoint} holds what was read: the same command goes on from there.", style=None)
+            printing.complain(f"{checkpoint} holds what was read: the same command continues from there.", style=None)
         raise
     if output is not None:
         summary_files.write(result, output)

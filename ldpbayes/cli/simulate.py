@@ -15,7 +15,7 @@ def command(
     random_seed=None,
     output=None,
 ):
-    """Simulate a collection: draw users from a true population and send their values through a protocol.
+    """Draw users from a true population, send them through a protocol, write reports.
 
     The true values stay in a collection file, in its tables \\[\\[published]] with source = "truth", and in the metadata of
     a Parquet file, so that estimates can be compared with them. A Parquet file states its protocol in a column. This is for
@@ -23,11 +23,11 @@ def command(
 
     Examples:
 
-      ldpbayes simulate out.toml --truth zipf --categories 100 --users 100000 -p epsilon=1
+      ldpbayes simulate out.toml --truth zipf --n-categories 100 --users 100000 -p epsilon=1
 
-      ldpbayes simulate out.toml --truth geometric --categories 20 --users 5000 --protocol subset -p epsilon=2
+      ldpbayes simulate out.toml --truth geometric --n-categories 20 --users 5000 --protocol subset -p epsilon=2
 
-      ldpbayes simulate --output out.parquet --categories 128 --users 1000000 --protocol oue -p epsilon=1
+      ldpbayes simulate --output out.parquet --n-categories 128 --users 1000000 --protocol oue -p epsilon=1
     """
     from ldpbayes.pages.prose import number_of
     from ldpbayes.protocols import make_protocol
@@ -49,7 +49,7 @@ def command(
     if files.is_parquet(target):
         n_reports = int(simulate_reports(target, mechanism, people, n, random_seed=random_seed).sum())
     else:
-        collection, _ = simulate(people, mechanism, n, random_seed=random_seed, id=target.stem)
+        collection = simulate(people, mechanism, n, random_seed=random_seed, id=target.stem)
         write_collection(collection, target)
         n_reports = collection.n_reports
     named = f" of {people.title}" if people.title else ""

@@ -12,7 +12,7 @@ from ldpbayes import checks
 from ldpbayes.collections.data import Reports
 from ldpbayes.collections.derived import Derived, check_name, check_text
 from ldpbayes.collections.devices import without_outcomes
-from ldpbayes.collections.noncompliance import identification, null_space
+from ldpbayes.collections.noncompliance import Identification, identification, null_space
 from ldpbayes.collections.survey import Survey
 from ldpbayes.collections.tally import Tally
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, listed, shown
@@ -337,7 +337,7 @@ class Collection(Reports):
             "follows the prior within what the reports allow"
         )
 
-    def noncompliance(self, gamma: float | None = None) -> Any:
+    def noncompliance(self, gamma: float | None = None) -> Identification:
         """Return whether the reports identify the share γ who ignore the device, or the shares δ who deny, and how well.
 
         γ is identified where the rank of [Q₁ q₁; Q₂ q₂; …] is above that of the stacked Q, and the δ of k categories where
@@ -399,9 +399,9 @@ class Collection(Reports):
             return ""
         if self.apart_by_design:
             return (
-                "Nobody answers two lists, so that no report says how the numbers of their items go together. The prior "
-                "does: they are independent given the trait, unless another prior was stated. The share of the trait does "
-                "not hang on it."
+                "Nobody answers two lists, so that no report says how the numbers of their items are related. Under the "
+                "prior they are independent given the trait, unless another prior was stated. The share of the trait does "
+                "not depend on it."
             )
         named = "; ".join(", ".join(group[:12]) + (", …" if len(group) > 12 else "") for group in groups)
         return (

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ldpbayes.collections.tally import Tally
     from ldpbayes.likelihoods import AbstractLikelihood
 
-#: Parameters of protocols are written out up to this many characters.
+#: Display: Parameters of protocols are written out up to this many characters.
 LONGEST = 60
 #: What a weighted result says of the draws of F, and why it has none.
 LEFT_OUT = "left out"
@@ -159,7 +159,7 @@ class Reports(ABC):
     def with_deniers(self, of: str | Sequence[str], say: str, channel: str | Sequence[str]) -> Self:
         """Return these data with respondents who deny: of each category in ``of`` some say another one in a channel.
 
-        The commonest design asks a part of the respondents directly and the others through a device, which is obeyed. A
+        The most common design asks a part of the respondents directly and the others through a device, which is obeyed. A
         category s is split into those who would admit it and those who would deny it: P(s) is their sum, and δ = P(denies)/
         P(s) the share of s who, asked directly, say something else. The result's P is that of all; its quantities are
         ``denial`` (of several categories "denial, LABEL"), which is δ, and ``deniers``, the share of all who deny.

@@ -53,8 +53,8 @@ class Derived:
     """
 
     name: str
-    of: tuple[str, ...]
-    given: tuple[str, ...] = ()
+    of: Sequence[str]
+    given: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         check_name(self.name, "derived quantity")

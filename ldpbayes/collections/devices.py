@@ -10,7 +10,7 @@ from ldpbayes.collections.constants import MAX_OUTCOMES
 from ldpbayes.collections.noncompliance import extended
 from ldpbayes.collections.tally import Tally
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.protocols.outcomes import Outcomes
+from ldpbayes.protocols.outcomes import DeviceOutcomes
 
 
 def over_outcomes(protocols: Mapping[str, Any], categories: Sequence[str]) -> tuple[dict, tuple[str, ...]]:
@@ -51,7 +51,7 @@ def over_outcomes(protocols: Mapping[str, Any], categories: Sequence[str]) -> tu
         seen.append(x)
     if clash := next((label for label in labels[len(categories) :] if label in categories), None):
         raise ArgumentError(f"categories must leave the name {clash!r} to an outcome of the device; rename that one.")
-    wrapped = {protocol: Outcomes(protocol, law, kernels.get(protocol)) for protocol in protocols.values()}
+    wrapped = {protocol: DeviceOutcomes(protocol, law, kernels.get(protocol)) for protocol in protocols.values()}
     return {name: wrapped[protocol] for name, protocol in protocols.items()}, tuple(labels)
 
 

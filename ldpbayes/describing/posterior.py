@@ -25,9 +25,9 @@ from ldpbayes.result.fits import Fit
 
 #: Collection and prior → log-evidence, or nan.
 EvidenceOf = Callable[[Collection, Any], float]
-#: Cells under a shared prior have point estimates beside them where there are at most so many.
+#: Time: Cells under a shared prior have point estimates beside them where there are at most so many.
 MAX_ESTIMATED = 400
-#: … and confidence intervals where cells times categories are at most so many.
+#: Time: and confidence intervals where cells times categories are at most so many.
 MAX_INTERVALS = 20_000
 
 
@@ -72,7 +72,7 @@ def _of_each(fit: Fit, problems: Sequence[Problem], evidence_of: EvidenceOf) -> 
     with fit.leaving_out("Bayes factors between priors"):
         factors = log_bayes_factors_of_cells([problems[k] for k in places], [evidences[k] for k in places], mean[places])
         factor_of = dict(zip(places, factors, strict=True))
-    with fit.leaving_out("How much the shares hang on the prior"):
+    with fit.leaving_out("How much the shares depend on the prior"):
         asked = moved = sensitivities(fit, problems)
         asked = [of_trait(fit, k, problem) if cells[k].trait else moved[k] for k, problem in enumerate(problems)]
         if all(moved):

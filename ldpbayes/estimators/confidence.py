@@ -19,13 +19,15 @@ from ldpbayes.inference.ends import normal_reach, tails
 from ldpbayes.likelihoods import DenseRows, Rows
 from ldpbayes.protocols.base import Binomials, PairRates
 
-#: Sums of two binomials of a smaller variance are added up term by term.
+#: Mathematics: Sums of two binomials of a smaller variance are added up term by term.
 SUMMED_VARIANCE = 25.0
-#: The profile likelihood is maximized anew at every end where there are at most so many categories and entries of rows.
+#: Time: The profile likelihood is maximized anew at every end where there are at most so many categories and entries of
+#: rows.
 PROFILED, PROFILED_ENTRIES = 5, 2**13
-#: Multiplications of an information matrix and its inverse above which there are no intervals of the profile likelihood.
+#: Time: Multiplications of an information matrix and its inverse above which there are no intervals of the profile
+#: likelihood. The bank's 317 problems never cross it.
 MAX_WORK = 2**30
-#: Deviance in nats to which profile likelihoods are maximized.
+#: Mathematics: Deviance in nats to which profile likelihoods are maximized.
 TOLERANCE = 1e-4
 
 
@@ -380,7 +382,7 @@ def combined_interval(
 
     Where every report supports one category, those that support one of k categories are Binomial(n, kh + (g − h) P_A), which
     is inverted exactly. Elsewhere the interval holds the θ whose distance from the unbiased estimate is at most z √(V(θ)/n):
-    the mean square of a report's support, S_A − S_B, hangs on whether the value is in A, in B or in neither, and where the
+    the mean square of a report's support, S_A − S_B, depends on whether the value is in A, in B or in neither, and where the
     chances of two supports are known V is a quadratic function of θ = P_A − P_B (and of P_A + P_B, which is estimated).
     Other designs: of up to five categories, one against all others has the ends of that one (``confidence_intervals``);
     else the variance of what the reports add to the estimate, at the maximum of the likelihood where all reports can be

@@ -4,9 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ldpbayes.collections.collection import Collection
+from ldpbayes.presenting import AbstractResult
 
-@dataclass(frozen=True, eq=False)
-class Estimate:
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Estimate(AbstractResult):
     """A point estimate of the distribution P.
 
     Attributes
@@ -25,6 +28,8 @@ class Estimate:
         One sentence: certified, stopped early and why, or how it was computed.
     derived, derived_error : (k,) arrays or None
         The collection's derived quantities at the estimate, and their standard errors (nan where there are none).
+    collection : Collection or None
+        Whose reports it is of.
     """
 
     name: str
@@ -35,3 +40,4 @@ class Estimate:
     outcome: str = ""
     derived: np.ndarray | None = None
     derived_error: np.ndarray | None = None
+    collection: Collection | None = None

@@ -63,7 +63,8 @@ class Oracle:
         likelihood = float(collection.rows.log_likelihood(value)) if inside else float("nan")
         outside = int((value < 0).sum())
         note = f"; {outside} of {value.size} entries are negative" if outside else ""
-        return Estimate("oracle", value, error, likelihood, float("nan"), f"Computed in closed form: {how}{note}.")
+        outcome = f"Computed in closed form: {how}{note}."
+        return Estimate("oracle", value, error, likelihood, float("nan"), outcome, collection=collection)
 
 
 def _average(decoders, rows, sizes, n_categories):

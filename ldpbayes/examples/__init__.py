@@ -1,6 +1,7 @@
 """Small collections that come with the package: real ones, and a simulated survey."""
 
 import pathlib
+from typing import Literal, overload
 
 from ldpbayes import checks
 from ldpbayes.collections import Cells, Collection
@@ -20,6 +21,21 @@ EXAMPLES = {
 }
 #: Tables by their own names, simulated: the respondents of the survey.
 TABLES = ("survey.csv",)
+
+
+type Single = Literal["nigeria", "minarets", "cheating", "granada", "wada", "race", "survey"]
+
+
+@overload
+def load_example(name: Single) -> Collection: ...
+
+
+@overload
+def load_example(name: Literal["nigeria_cells"]) -> Cells: ...
+
+
+@overload
+def load_example(name: str) -> Collection | Cells: ...
 
 
 def load_example(name: str) -> Collection | Cells:

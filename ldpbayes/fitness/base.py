@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbayes import checks
+from ldpbayes.collections.collection import Collection
 from ldpbayes.collections.wrappers import AbstractWrapper
 from ldpbayes.presenting import AbstractResult
 
-#: Weight of a test whose small p-values are tiny: it takes next to nothing of the level from the other tests.
+#: Rule: Weight of a test whose small p-values are tiny: it takes next to nothing of the level from the other tests.
 RARE = 0.02
 
 
@@ -32,7 +33,7 @@ class Check:
     method : str
         How the p-value was computed: "chi-squared", "chi-bar-squared", "bootstrap", "normal" or "upper bound".
     weight : float
-        Relative share of the size that the test gets in the verdict.
+        Relative share of the level that the test gets in the verdict.
     detail : str
         Further numbers for the reader.
     """
@@ -52,8 +53,8 @@ class Check:
         return f"{self.name} of channel {self.channel!r}" if self.channel else self.name
 
 
-@dataclass(frozen=True)
-class ComplianceTest:
+@dataclass(frozen=True, repr=False)
+class ComplianceTest(AbstractResult):
     """The likelihood-ratio test that nobody ignores the device (γ = 0), or denies (every δ = 0).
 
     Attributes
@@ -66,21 +67,24 @@ class ComplianceTest:
         Their share at the maximum.
     words : AbstractWrapper
         What is said of them.
+    source : str
+        Reports and design in words.
     """
 
     statistic: float
     p_value: float
     gamma: float
     words: AbstractWrapper
+    source: str = ""
 
-    def sentence(self, size: float = 0.05) -> str:
+    def sentence(self, level: float = 0.05) -> str:
         """Return whether some ignore the device or deny, at a level."""
         words = self.words
         ratio = f"likelihood-ratio statistic {self.statistic:.2f} of {words.nobody}, {words.symbol} = 0"
         if math.isinf(self.statistic):
             ratio = f"some reports are impossible under {words.nobody}, {words.symbol} = 0"
         found = f"{words.some}: p = {self.p_value:.3g} ({ratio}), with {words.at_maximum(self.gamma)} at the maximum."
-        return f"{found[0].upper()}{found[1:]}" if self.p_value <= size else f"The reports do not show that {found}"
+        return f"{found[0].upper()}{found[1:]}" if self.p_value <= level else f"The reports do not show that {found}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,7 +95,7 @@ class Fitness(AbstractResult):
     ----------
     checks : tuple of Check
         Empty where no test is possible.
-    size : float
+    level : float
         Probability with which honest reports are flagged.
     notes : tuple of str
         What was not tested and why.
@@ -100,16 +104,25 @@ class Fitness(AbstractResult):
         identify their share. It is no test of fit: the model that is tested has such respondents.
     source : str
         Reports and design in words.
+    random_seed : int, optional
+        Of the simulated tables.
+    collection : Collection or None
+        What was checked, for the picture; None of a summary, and of a check that was put together from its tests.
     """
 
     checks: tuple[Check, ...]
-    size: float = 0.05
+    level: float = 0.05
     notes: tuple[str, ...] = field(default=())
     compliance: ComplianceTest | None = None
     source: str = ""
+    random_seed: int | None = field(default=None, compare=False)
+    collection: Collection | None = field(default=None, compare=False)
+
+    def _random_seed(self) -> int | None:
+        return self.random_seed
 
     def __post_init__(self):
-        object.__setattr__(self, "size", checks.probability(self.size, "size", open_low=True, open_high=True))
+        object.__setattr__(self, "level", checks.probability(self.level, "level", open_low=True, open_high=True))
 
     @cached_property
     def adjusted(self) -> NDArray:
@@ -129,8 +142,8 @@ class Fitness(AbstractResult):
 
     @property
     def flagged(self) -> bool:
-        """Whether the reports do not fit the design at this size."""
-        return bool(self.checks) and self.p_value <= self.size
+        """Whether the reports do not fit the design at this level."""
+        return bool(self.checks) and self.p_value <= self.level
 
     @property
     def verdict(self) -> str:
@@ -139,7 +152,7 @@ class Fitness(AbstractResult):
             return " ".join(("No test of fit is possible.", *self.notes))
         if not self.flagged:
             return f"The reports fit the design ({self._stated(int(self.adjusted.argmin()))})."
-        reasons = "; ".join(self._stated(i) for i, p in enumerate(self.adjusted) if p <= self.size)
+        reasons = "; ".join(self._stated(i) for i, p in enumerate(self.adjusted) if p <= self.level)
         return (
             f"The reports do not fit the design: {reasons}. Respondents did not follow the device, reports were "
             "fabricated or copied, or the design, its parameters or the categories are wrong."

@@ -1,7 +1,7 @@
 """Whether the reports of many cells fit their designs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -12,7 +12,7 @@ from ldpbayes.arrays import FloatArray
 from ldpbayes.fitness.base import Check, Fitness
 from ldpbayes.presenting import AbstractResult
 
-#: Cells whose names a verdict lists.
+#: Display: Cells whose names a verdict lists.
 NAMED = 8
 
 
@@ -27,20 +27,26 @@ class CellsFitness(AbstractResult):
         One per cell.
     equality : Check or None
         The test that all cells have the same distribution, which is no test of fit; None where it cannot be made.
-    size : float
+    level : float
         Probability with which honest reports are flagged, all cells together.
     combined : (k,) array, optional
         P-values that are combined, where they are not those of each cell: see ``sums.combined``.
     source : str
         Reports and designs in words.
+    random_seed : int, optional
+        Of the simulated tables of each cell.
     """
 
     labels: tuple[str, ...]
     cells: tuple[Fitness, ...]
     equality: Check | None = None
-    size: float = 0.05
+    level: float = 0.05
     combined: FloatArray | None = None
     source: str = ""
+    random_seed: int | None = field(default=None, compare=False)
+
+    def _random_seed(self) -> int | None:
+        return self.random_seed
 
     @property
     def p_values(self) -> NDArray:
@@ -49,11 +55,11 @@ class CellsFitness(AbstractResult):
 
     @cached_property
     def _outcome(self) -> tuple[str, bool]:
-        return verdict_of_cells(self.labels, self.p_values, self.size, self.combined)
+        return verdict_of_cells(self.labels, self.p_values, self.level, self.combined)
 
     @property
     def flagged(self) -> bool:
-        """Whether the reports do not fit the design at this size."""
+        """Whether the reports do not fit the design at this level."""
         return self._outcome[1]
 
     @property
@@ -67,10 +73,10 @@ class CellsFitness(AbstractResult):
         """In which cells some ignore the device or deny, which is no question of fit; "" where that is not tested."""
         tests = [cell.compliance for cell in self.cells]
         some = next((test.words.some for test in tests if test is not None), "")
-        return compliance_of_cells(self.labels, [np.nan if t is None else t.p_value for t in tests], some, self.size)
+        return compliance_of_cells(self.labels, [np.nan if t is None else t.p_value for t in tests], some, self.level)
 
 
-def compliance_of_cells(labels: Sequence[str], p_values: ArrayLike, some: str, size: float = 0.05) -> str:
+def compliance_of_cells(labels: Sequence[str], p_values: ArrayLike, some: str, level: float = 0.05) -> str:
     """Return in which cells some respondents ignore the device or deny; "" where no cell was tested.
 
     Parameters
@@ -80,7 +86,7 @@ def compliance_of_cells(labels: Sequence[str], p_values: ArrayLike, some: str, s
         ``ComplianceTest.p_value`` of every cell; nan where there was no test.
     some : str
         What is found, such as "some deny".
-    size : float
+    level : float
         Probability with which it is found in any cell where it is true of none.
     """
     p = np.asarray(p_values, dtype=float)
@@ -88,10 +94,10 @@ def compliance_of_cells(labels: Sequence[str], p_values: ArrayLike, some: str, s
     if not tested:
         return ""
     adjusted = np.minimum(p * tested, 1.0)
-    where = np.flatnonzero(adjusted <= size)
+    where = np.flatnonzero(adjusted <= level)
     if not where.size:
         least = f"least p = {np.nanmin(adjusted):.3g}, adjusted for the number of cells"
-        return f"The reports show of none of {tested} cells that {some} ({least})."
+        return f"The reports do not show in any of {tested} cells that {some} ({least})."
     named = f"{', '.join(labels[int(c)] for c in where[:NAMED])}{', …' if where.size > NAMED else ''}"
     least, largest = adjusted[where].min(), adjusted[where].max()
     p_value = f"p = {largest:.3g}{' or less' if least < largest else ''}, adjusted for the number of cells"
@@ -110,25 +116,25 @@ def adjusted_of_cells(p_values: ArrayLike) -> FloatArray:
     return np.minimum(2 * p * np.isfinite(p).sum(), 1.0)
 
 
-def contradicting(p_values: ArrayLike, size: float = 0.05) -> NDArray:
+def contradicting(p_values: ArrayLike, level: float = 0.05) -> NDArray:
     """Return the places of the cells that do not fit the design by themselves.
 
     Parameters
     ----------
     p_values : (cells,) array
         ``Fitness.p_value`` of every cell; nan where no test was possible.
-    size : float
+    level : float
         Probability with which honest reports may be flagged.
     """
-    return np.flatnonzero(adjusted_of_cells(p_values) <= size)
+    return np.flatnonzero(adjusted_of_cells(p_values) <= level)
 
 
 def verdict_of_cells(
-    labels: Sequence[str], p_values: ArrayLike, size: float = 0.05, combined: ArrayLike | None = None
+    labels: Sequence[str], p_values: ArrayLike, level: float = 0.05, combined: ArrayLike | None = None
 ) -> tuple[str, bool]:
     """Return (one sentence, whether the reports do not fit) of the p-values of many cells.
 
-    Half of the size goes to the least p-value, adjusted by the number of cells, and half to Fisher's combination
+    Half of the level goes to the least p-value, adjusted by the number of cells, and half to Fisher's combination
     −2 Σ log p ~ χ² with two degrees of freedom per cell, which sees a fault that all cells share.
 
     Parameters
@@ -136,7 +142,7 @@ def verdict_of_cells(
     labels : sequence of str
     p_values : (cells,) array
         ``Fitness.p_value`` of every cell; nan where no test was possible.
-    size : float
+    level : float
         Probability with which honest reports may be flagged.
     combined : array, optional
         P-values that are combined, where they are not those of each cell; see ``sums.combined``.
@@ -154,9 +160,9 @@ def verdict_of_cells(
     if 0 < tested.sum() < p.size:
         which = f"the {tested.sum()} of {p.size} cells in which a test is possible"
     numbers = f"adjusted p-values: {together:.3g} of all together, {least:.3g} of the cell that fits least"
-    if min(together, least) > size:
+    if min(together, least) > level:
         return f"The reports of {which} fit the design ({numbers}).", False
-    bad = [labels[int(c)] for c in contradicting(p, size)]
+    bad = [labels[int(c)] for c in contradicting(p, level)]
     causes = (
         "Respondents did not follow the device, reports were fabricated or copied, or the design, its parameters or the "
         "categories are wrong."

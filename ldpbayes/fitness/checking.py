@@ -24,12 +24,10 @@ from ldpbayes.fitness.sums import combined, fitness_of_sums
 from ldpbayes.likelihoods import Summary
 from ldpbayes.presenting import recorded
 
-#: An estimate that is handed in may be so many nats below the maximum: a twentieth of what would move a p-value.
+#: Rule: An estimate that is handed in may be so many nats below the maximum: a twentieth of what would move a p-value.
 MAX_GAP = 0.05
-#: Simulated tables for the test of fit beside a posterior, where reports are sparse: a fit should not wait for more.
+#: Time: Simulated tables for the test of fit beside a posterior, where reports are sparse: a fit should not wait for more.
 QUICK_REPLICATIONS = 199
-
-type Seed = int | np.random.Generator | None
 
 SATURATED = (
     "The channels have as many parameters as free report counts, so that every table of reports fits. A second channel with "
@@ -42,23 +40,25 @@ SATURATED = (
 def check(
     collection: Collection | Tally | Summary,
     *,
-    size: float = ...,
-    random_seed: Seed = ...,
+    level: float = ...,
+    random_seed: int | None = ...,
     replications: int = ...,
     estimate: FloatArray | None = ...,
 ) -> Fitness: ...
 
 
 @overload
-def check(collection: Cells, *, size: float = ..., random_seed: Seed = ..., replications: int = ...) -> CellsFitness: ...
+def check(
+    collection: Cells, *, level: float = ..., random_seed: int | None = ..., replications: int = ...
+) -> CellsFitness: ...
 
 
 @recorded
 def check(
     collection: Collection | Tally | Cells | Summary,
     *,
-    size: float = 0.05,
-    random_seed: Seed = 0,
+    level: float = 0.05,
+    random_seed: int | None = 0,
     replications: int = REPLICATIONS,
     estimate: FloatArray | None = None,
 ) -> Fitness | CellsFitness:
@@ -74,12 +74,12 @@ def check(
     Parameters
     ----------
     collection : Collection, Tally, Cells or Summary
-        Cells are checked one by one, and whether their distributions are equal; the size is that of all together. Of a
+        Cells are checked one by one, and whether their distributions are equal; the level is that of all together. Of a
         summary there is one test: the unbiased estimates of all shares add up to one under its design.
-    size : float
+    level : float
         Probability with which honest reports may be flagged.
-    random_seed : int or Generator, optional
-        Of the simulated tables for sparse counts; the same tables each time by default.
+    random_seed : int, optional
+        Of the simulated tables for sparse counts: the same tables each time by default; drawn, and stated, where None.
     replications : int
         Simulated tables where counts are sparse.
     estimate : (a,) array, optional
@@ -103,23 +103,24 @@ def check(
     >>> check(honest).flagged
     True
     """
-    data, size = with_outcomes(as_data(collection)), checks.probability(size, "size")
+    data, level = with_outcomes(as_data(collection)), checks.probability(level, "level")
+    random_seed = checks.seed(random_seed)
     replications = checks.integer(replications, "replications", minimum=19, maximum=10**6)
     tested: Fitness | CellsFitness
     if data.by:
-        tested = _check_cells(data, size, random_seed, replications)
+        tested = _check_cells(data, level, random_seed, replications)
     elif not data.keeps_reports:
-        tested = fitness_of_sums(data.likelihood, size)
+        tested = fitness_of_sums(data.likelihood, level)
     else:
-        tested = _check_one(data, size, random_seed, replications, estimate)
-    return replace(tested, source=mechanisms(data.channels()) or f"{data.n_reports:,} reports")
+        tested = replace(_check_one(data, level, random_seed, replications, estimate), collection=data)
+    return replace(tested, source=mechanisms(data.channels()) or f"{data.n_reports:,} reports", random_seed=random_seed)
 
 
 def _check_one(
-    collection: Collection, size: float, random_seed: Seed, replications: int, estimate: FloatArray | None = None
+    collection: Collection, level: float, random_seed: int, replications: int, estimate: FloatArray | None = None
 ) -> Fitness:
     """Return the tests of one collection."""
-    rng = checks.generator(random_seed, "random_seed")
+    rng = np.random.default_rng(random_seed)
     if estimate is not None:
         estimate = _maximum(collection, estimate)
     checks_made: list[Check] = []
@@ -151,7 +152,7 @@ def _check_one(
     wrapper = None if collection.weighted else collection.wrapper
     tested = wrapper is not None and wrapper.tested and collection.noncompliance().identified
     compliance = compliance_test(collection) if tested else None
-    return Fitness(tuple(c for c in checks_made if math.isfinite(c.p_value)), size, tuple(notes), compliance)
+    return Fitness(tuple(c for c in checks_made if math.isfinite(c.p_value)), level, tuple(notes), compliance)
 
 
 def _maximum(collection: Collection, estimate: FloatArray) -> FloatArray:
@@ -166,11 +167,11 @@ def _maximum(collection: Collection, estimate: FloatArray) -> FloatArray:
     return p
 
 
-def _check_cells(cells: Cells, size: float, random_seed: Seed, replications: int) -> CellsFitness:
+def _check_cells(cells: Cells, level: float, random_seed: int, replications: int) -> CellsFitness:
     """Return the tests of every cell; of those of which only a summary was kept that of its sum."""
     collections: list[Any] = list(cells.collections())
     fits = [
-        _check_one(cell, size, random_seed, replications) if cell.keeps_reports else fitness_of_sums(cell.likelihood, size)
+        _check_one(cell, level, random_seed, replications) if cell.keeps_reports else fitness_of_sums(cell.likelihood, level)
         for cell in collections
     ]
     try:
@@ -178,4 +179,4 @@ def _check_cells(cells: Cells, size: float, random_seed: Seed, replications: int
     except InfeasibleError:
         equality = None
     joint = None if cells.keeps_reports else combined(np.array([fit.p_value for fit in fits]), cells)
-    return CellsFitness(cells.labels, tuple(fits), equality, size, joint)
+    return CellsFitness(cells.labels, tuple(fits), equality, level, joint)

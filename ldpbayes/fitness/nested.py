@@ -7,6 +7,7 @@ from scipy.special import chdtrc
 
 from ldpbayes import checks
 from ldpbayes.collections import Cells, Collection, as_collection
+from ldpbayes.collections.data import mechanisms
 from ldpbayes.collections.noncompliance import compliers_only
 from ldpbayes.collections.wrappers import AbstractWrapper
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
@@ -14,8 +15,9 @@ from ldpbayes.estimators.base import information_covariance
 from ldpbayes.estimators.mle import maximize
 from ldpbayes.fitness.base import Check, ComplianceTest
 from ldpbayes.fitness.constants import TINY
+from ldpbayes.presenting import recorded
 
-#: Simulated Z for the weights of a boundary of three shares and more.
+#: Time: Simulated Z for the weights of a boundary of three shares and more.
 SIMULATED = 4000
 
 
@@ -92,6 +94,7 @@ def equality_test(cells: Cells) -> Check:
     return Check("equal distributions in all cells", "", statistic, df, p_value, "chi-squared", detail=detail)
 
 
+@recorded
 def compliance_test(collection: Collection) -> ComplianceTest:
     """Return the likelihood-ratio test that nobody denies or ignores the device, for a collection that says how some may.
 
@@ -118,20 +121,20 @@ def compliance_test(collection: Collection) -> ComplianceTest:
         raise InfeasibleError(
             f"The test of {wrapper.nobody} takes no sampling weights: its statistic has no known law then."
         )
-    rows, m = collection.rows, len(collection.laws)
+    rows, m, source = collection.rows, len(collection.laws), mechanisms(collection.channels())
     p = maximize(rows).p
     gamma = float(p[-m:].sum())
     try:
         plain = compliers_only(collection).rows
     except DataError:  # reports that nobody sends who follows the device
-        return ComplianceTest(math.inf, 0.0, gamma, wrapper)
+        return ComplianceTest(math.inf, 0.0, gamma, wrapper, source)
     null = maximize(plain).p
     gain = float(rows.log_likelihood(p) - plain.log_likelihood(null))
     statistic = max(2 * gain, 0.0) if p[-m:].any() else 0.0  # both maxima are one then, but for rounding
     covariance = information_covariance(rows, np.append(null, np.full(m, TINY)))[-m:, -m:]
     tails = [float(statistic <= 0.0), *(chdtrc(j, statistic) for j in range(1, m + 1))]
     p_value = float(boundary_weights(covariance) @ tails)
-    return ComplianceTest(statistic, p_value, gamma, wrapper)
+    return ComplianceTest(statistic, p_value, gamma, wrapper, source)
 
 
 def boundary_weights(covariance: np.ndarray) -> np.ndarray:

@@ -28,7 +28,7 @@ CONSTANT = (
 FEW = f"Only sums over the reports of this cell were kept, and fewer than {LEAST_REPORTS} reports are too few to test them."
 
 
-def fitness_of_sums(summary: Summary, size: float = 0.05) -> Fitness:
+def fitness_of_sums(summary: Summary, level: float = 0.05) -> Fitness:
     """Return the test of a summary: Σ_x p̃_x of the unbiased estimates against one, its mean for every P.
 
     Σ_x p̃_x − 1 is the sum of the sizes of the reports less its mean, over n (g − h). A size is how many categories a
@@ -38,26 +38,26 @@ def fitness_of_sums(summary: Summary, size: float = 0.05) -> Fitness:
     Parameters
     ----------
     summary : Summary
-    size : float
+    level : float
 
     Returns
     -------
     Fitness
         Without a test where none is possible, and why.
     """
-    return fitness_of_excess(summary.excess, summary.n_reports, size)
+    return fitness_of_excess(summary.excess, summary.n_reports, level)
 
 
-def fitness_of_excess(total: FloatArray | None, n: float, size: float = 0.05) -> Fitness:
+def fitness_of_excess(total: FloatArray | None, n: float, level: float = 0.05) -> Fitness:
     """Return the test of ``Summary.excess`` of n reports; see ``fitness_of_sums``."""
     if total is None or total[1] <= 0:
-        return Fitness((), size, (UNKNOWN if total is None else CONSTANT,))
+        return Fitness((), level, (UNKNOWN if total is None else CONSTANT,))
     if n < LEAST_REPORTS:
-        return Fitness((), size, (FEW,))
+        return Fitness((), level, (FEW,))
     excess, variance = map(float, total)
     z = excess / math.sqrt(variance)
     detail = f"{1 + excess / n:.6g} where the design has 1 ± {math.sqrt(variance) / n:.2g}"
-    return Fitness((Check(NAME, "", z, math.nan, float(2 * ndtr(-abs(z))), "normal", detail=detail),), size)
+    return Fitness((Check(NAME, "", z, math.nan, float(2 * ndtr(-abs(z))), "normal", detail=detail),), level)
 
 
 def summaries_of(data: Any) -> list[Summary]:

@@ -46,6 +46,7 @@ class HMC(AbstractPosterior):
     written: int = Sampler.written
     name: ClassVar[str] = "hmc"
     after: ClassVar[str] = "weighted"
+    joint: ClassVar[bool] = True
     pace: ClassVar[Pace] = Pace(0.2, 0.0, 1.2e-9)
     needs: ClassVar[tuple[str, ...]] = ()
     checked: ClassVar[Mapping] = {"draws": whole(4), "written": whole(0)}
@@ -65,8 +66,8 @@ class HMC(AbstractPosterior):
         shaped = problem.alone or (prior.local() or prior.spectrum(np.zeros(prior.n_unknowns))) is not None
         if prior.n_unknowns > CURVATURES.most_dense and not shaped:
             return Refusal(
-                f"The method hmc takes at most {CURVATURES.most_dense} unknowns of a prior that does not know how they hang "
-                f"together; got {prior.n_unknowns}."
+                f"The method hmc takes at most {CURVATURES.most_dense} unknowns of a prior that does not state how they "
+                f"depend on each other; got {prior.n_unknowns}."
             )
         written, size = self.sampler.takes_reports(problem), entries(problem.likelihoods)
         if written and size > MAX_ENTRIES:

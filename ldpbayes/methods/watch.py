@@ -20,7 +20,8 @@ class Watch:
     interrupted : bool
         Whether one was cut short.
     long : float
-        Seconds that a fit takes without a word. Chosen once: as long as a reader waits before wondering.
+        Seconds that a fit takes without a word. Derived: twice the ten for which a reader's attention holds (Miller 1968,
+        AFIPS 33).
     """
 
     shown: bool = False

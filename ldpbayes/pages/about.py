@@ -16,6 +16,7 @@ from ldpbayes.collections.data import value_in_words
 from ldpbayes.pages.prose import number_of
 from ldpbayes.result.extending import BESIDE_PREDICTIONS
 from ldpbayes.result.facts import facts_of
+from ldpbayes.version import __version__
 
 #: Libraries whose versions may change a number in its last digits.
 LIBRARIES = ("numpy", "scipy", "xarray")
@@ -114,11 +115,9 @@ def again(command: str, known: Mapping[str, str]) -> dict[str, str]:
     dict of str to str
         Command, what is known, versions of programs, and what to cite.
     """
-    import ldpbayes
-
-    versions = [f"ldpbayes {ldpbayes.__version__}", f"Python {platform.python_version()}"]
+    versions = [f"ldpbayes {__version__}", f"Python {platform.python_version()}"]
     versions += [f"{name} {importlib.import_module(name).__version__}" for name in LIBRARIES]
-    cite = REFERENCE.format(version=ldpbayes.__version__)
+    cite = REFERENCE.format(version=__version__)
     texts = {"Command": command, **known, "Versions": ", ".join(versions), "Please cite": cite}
     return {heading: text for heading, text in texts.items() if text}
 

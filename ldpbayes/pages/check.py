@@ -26,9 +26,10 @@ def of_check(result, *, title: str = "Check of fit", collection=None) -> Page:
         (check.label, check.statistic, check.df, check.p_value, float(adjusted), check.method)
         for check, adjusted in zip(result.checks, result.adjusted, strict=True)
     ]
-    notes = [] if result.compliance is None else [Note(Kind.EVIDENCE, result.compliance.sentence(result.size))]
+    notes = [] if result.compliance is None else [Note(Kind.EVIDENCE, result.compliance.sentence(result.level))]
     notes += [Note(Kind.METHOD, text) for text in (result.notes if result.checks else ())]
     page = _page(result, title, columns, rows, notes, facts_of(result))
+    collection = result.collection if collection is None else collection
     return page if collection is None else replace(page, figures=tuple(_figures(result, collection)))
 
 
@@ -75,13 +76,26 @@ def of_check_of_cells(result, *, title: str = "Check of fit") -> Page:
     notes += [Note(Kind.METHOD, text) for text in told if text not in result.verdict]
     facts = {"cells": dict(zip(result.labels, map(facts_of, result.cells), strict=True)), "flagged": result.flagged}
     if result.equality is not None:
-        same = result.equality.p_value > result.size
+        same = result.equality.p_value > result.level
         words = "do not contradict one distribution in all cells" if same else "come from different distributions"
         notes.append(
             Note(Kind.EVIDENCE, f"The reports {words} (p = {result.equality.p_value:.3g}, {result.equality.detail}).")
         )
         facts["equality"] = {name: getattr(result.equality, name) for name in ("statistic", "df", "p_value")}
-    return _page(result, title, columns, rows, notes, facts | {"size": result.size, "verdict": result.verdict})
+    return _page(result, title, columns, rows, notes, facts | {"level": result.level, "verdict": result.verdict})
+
+
+def of_compliance(result, *, title: str = "Who follows the device") -> Page:
+    """Return the Page of a ComplianceTest."""
+    columns = (
+        Column("statistic", "likelihood ratio", spec=".4g"),
+        Column("p_value", "p", spec=".3g", means=f"Probability of a ratio at least this large under {result.words.nobody}."),
+        Column("gamma", f"{result.words.symbol} at the maximum", spec=".3g", means=f"{result.words.some}: their share."),
+    )
+    row = (result.statistic, result.p_value, result.gamma)
+    facts = dict(zip(("statistic", "p_value", "gamma"), row, strict=True))
+    summary = sourced(result.sentence(), {"source": result.source})
+    return Page(title, (Table(title, columns, (row,)),), facts=facts, summary=summary)
 
 
 def facts_of(result) -> dict:
@@ -90,4 +104,4 @@ def facts_of(result) -> dict:
     facts: dict = {"checks": tests}
     if result.compliance is not None:
         facts["compliance"] = {name: getattr(result.compliance, name) for name in ("statistic", "p_value", "gamma")}
-    return facts | {name: getattr(result, name) for name in ("size", "p_value", "flagged", "verdict")}
+    return facts | {name: getattr(result, name) for name in ("level", "p_value", "flagged", "verdict")}

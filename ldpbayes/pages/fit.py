@@ -23,9 +23,9 @@ from ldpbayes.result.facts import facts_of
 from ldpbayes.result.facts import log_evidence as log_evidence_of
 from ldpbayes.result.summary import unknown_arrays
 
-#: Categories of each cell that a table shows where it has no room for all: at least this many, of fewer cells.
+#: Display: Categories of each cell that a table shows where it has no room for all: at least this many, of fewer cells.
 FEWEST = 3
-#: Derived quantities stand before the shares where there are at least so many categories for each.
+#: Display: Derived quantities stand before the shares where there are at least so many categories for each.
 FEW = 4
 #: What the columns of point estimates are.
 _MEANS = {
@@ -38,8 +38,8 @@ _STANDARD_ERROR = "Standard error of the estimate; empty where the estimate is 0
 #: What the arrays of unknowns of our priors are, by name.
 _ARRAYS = {
     "pooled": "The distribution of a typical group.",
-    "effect": "By how much the log of a group's share, less the mean of these over the categories, departs from the typical "
-    "group's: of two categories half the difference in log odds.",
+    "effect": "How far the log of a group's share, less the mean over the categories, is from that of the typical group. "
+    "With two categories it is half the difference in log odds.",
 }
 _DECIDED = "Whether twice the weight of its prior would move the hyperparameter, and whether the reports would move it back."
 #: Keys of columns, which a grouping column of the same name must not hide.
@@ -205,7 +205,8 @@ def _unknown_table(tree, name, top):
         columns += _key_columns(rows) if dim == "cell" else [rows.label(dim, key=f"label_{dim}" if dim in _TAKEN else dim)]
     columns += rows.summary(data, prefix=f"{name}_", priority=(0, 1, 0))
     columns += rows.diagnostics(data, f"{name}_", (3, 2))
-    table = filled(f"{name[0].upper()}{name[1:]}".replace("_", " "), columns, _ARRAYS.get(name, ""))
+    title = f"{name[0].upper()}{name[1:]}".replace("_", " ")
+    table = filled(title, columns, _ARRAYS.get(name, ""), detail=True)
     return (of_asked(table, "category") if "category" in dims and top < sys.maxsize else table).first(top)
 
 
@@ -221,7 +222,7 @@ def _parameter_table(tree, top):
         column = Column("decided_by", "decided by", "text", priority=3, means=_DECIDED)
         columns.append((column, rows(tree["sensitivity"]["parameter_decided_by"]).tolist()))
     title = "Hyperparameters of the prior" if "cell" not in data.dims or each else "Other unknowns of the model"
-    return filled(title, columns).first(max(top // n, 1) * n)
+    return filled(title, columns, detail=True).first(max(top // n, 1) * n)
 
 
 def _notes(tree):
@@ -262,7 +263,7 @@ def notes_of(tree):
         attrs,
         (Kind.DIAGNOSTIC if attrs["converged"] else Kind.WARNING, "outcome"),
         (Kind.WARNING, "left_out", "identifiability", "caveat"),
-        (Kind.DATA, "dropped", "device", "pseudo", "clusters", "spent", *(wrapper.name for wrapper in WRAPPERS.values())),
+        (Kind.DATA, "dropped", *(wrapper.name for wrapper in WRAPPERS.values()), "device", "pseudo", "clusters", "spent"),
         (Kind.VERDICT, *(wrapper.test for wrapper in WRAPPERS.values() if wrapper.tested)),
         (Kind.WORTH, "worth"),
         (Kind.WARNING, "decides"),

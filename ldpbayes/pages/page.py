@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.pages.constants import WRITTEN_OUT
 from ldpbayes.pages.prose import as_sentences, first_sentence
 from ldpbayes.pages.rendering import make_renderer
@@ -17,14 +17,14 @@ from ldpbayes.pages.rendering import make_renderer
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Rows of a table in the short text of a result.
+#: Display: Rows of a table in the short text of a result.
 SHORT = 10
-#: Rows of a table that a terminal shows unless the caller wants another number; files with room have all of them.
+#: Display: Rows of a table that a terminal shows unless the caller wants another number; files with room have all of them.
 TOP = 40
-#: Lines of the first figure, which leaves room for the first rows of the table below it.
+#: Display: Lines of the first figure, which leaves room for the first rows of the table below it.
 DRAWN = 6
-#: Lines of notes below the tables of a terminal, unless all are asked for.
-LINES = 5
+#: Display: Notes below the tables of a terminal, unless all are asked for.
+LINES = 3
 
 
 class Kind(enum.StrEnum):
@@ -32,8 +32,8 @@ class Kind(enum.StrEnum):
 
     WARNING = "warning"
     VERDICT = "verdict"
-    WORTH = "worth"
     DATA = "data"
+    WORTH = "worth"
     DIAGNOSTIC = "diagnostic"
     EVIDENCE = "evidence"
     METHOD = "method"
@@ -142,6 +142,8 @@ class Table:
         The table with all rows, or what returns it, where this one shows a part of them: what files with room write.
     brief : callable, optional
         Returns the table with at most so many rows, those that matter most; for where there is less room.
+    detail : bool
+        Whether a terminal shows it only to those who ask for more than the answer.
     """
 
     title: str
@@ -150,6 +152,7 @@ class Table:
     note: str = ""
     whole: "Table | Callable[[], Table] | None" = None
     brief: "Callable[[int], Table] | None" = None
+    detail: bool = False
 
     def __getstate__(self):
         """Return the fields with all rows in place of the function that would return them."""
@@ -299,29 +302,40 @@ class Page:
         order = list(Kind)
         return tuple(sorted(self.notes, key=lambda note: order.index(note.kind)))
 
-    def in_lines(self, more: str) -> "Page":
-        """Return the page with a few lines of notes: the first sentences of those that rank first.
+    def in_lines(self, more: str, details: bool = True) -> "Page":
+        """Return the page with a few notes: the first sentences of those that rank first.
 
         Parameters
         ----------
         more : str
-            Where the rest stands, which the last line says if there is any.
+            Where the rest stands, such as "--explain": the last line says so if there is any.
+        details : bool
+            Whether tables of details are among the tables; the last line names those that are not.
         """
+        checks.text(more, "more")
+        checks.flag(details, "details")
         notes = self.ranked()
-        told = tuple(replace(note, text=first_sentence(note.text)) for note in notes)
-        if len(notes) > LINES or told != notes:
-            told = (*told[: LINES - 1], Note(Kind.ESTIMATE, checks.text(more, "more")))
-        return replace(self, notes=told)
+        told = tuple(replace(note, text=first_sentence(note.text)) for note in notes[:LINES])
+        rest = notes[LINES:]
+        warnings = sum(note.kind is Kind.WARNING for note in rest)
+        left = [f"{len(rest)} more{f', {warnings} of them warnings' if warnings else ''}"] if rest else []
+        hidden = [table.title for table in self.tables if table.detail and not details]
+        left += [f"table{'s' * (len(hidden) > 1)} {listed(hidden, most=LINES)}"] if hidden else []
+        if left or told != notes[:LINES]:
+            text = f"… {'; '.join(left)}: {more}." if left else f"More: {more}."
+            told = (*told, Note(Kind.ESTIMATE, text))
+        tables = tuple(table for table in self.tables if details or not table.detail)
+        return replace(self, notes=told, tables=tables)
 
     def brief(self) -> str:
-        """Return the answer alone: the summary, the first rows of the first table, verdict and warnings, as text."""
+        """Return the answer alone, as text: the summary first, the first rows of the first table, verdict and warnings."""
         first = (table.first(SHORT) for table in self.tables[:1])
         tables = tuple(replace(table, title="" if table.title == self.title else table.title) for table in first)
         verdict = tuple(note for note in self.notes if note.kind in (Kind.VERDICT, Kind.WARNING))
-        page = Page(self.title, tables, verdict).in_lines("More: .notes and .page().")
+        page = Page(self.title, tables, verdict).in_lines(".notes and .page()")
         text = page.render("terminal").rstrip()
         title = "" if text.startswith(self.title) else self.title
-        return "\n".join(filter(None, [title, self.summary, text]))
+        return "\n".join(filter(None, [self.summary, title, text]))
 
     def __str__(self):
         return self.render("terminal")

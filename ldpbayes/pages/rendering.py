@@ -1,17 +1,17 @@
 """What every renderer is: a page in, text or the bytes of a file out."""
 
 import abc
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError
 
-if TYPE_CHECKING:
-    from ldpbayes.pages.page import Page
 
+class AbstractRenderer[Page](abc.ABC):
+    """A format in which pages are written. Settings are fields of the (frozen dataclass) subclass, all with defaults.
 
-class AbstractRenderer(abc.ABC):
-    """A format in which pages are written. Settings are fields of the (frozen dataclass) subclass, all with defaults."""
+    A page needs its renderers, so that these take its type from it and do not import it.
+    """
 
     #: What people call it.
     name: ClassVar[str]
@@ -21,20 +21,20 @@ class AbstractRenderer(abc.ABC):
     picture: ClassVar[str] = ""
 
     @abc.abstractmethod
-    def render(self, page: "Page") -> str:
+    def render(self, page: Page) -> str:
         """Return the page as text."""
 
-    def encode(self, page: "Page") -> bytes:
+    def encode(self, page: Page) -> bytes:
         """Return what a file of this format holds: the text in UTF-8, except for formats that are no text."""
         return self.render(page).encode()
 
 
-def renderers() -> dict[str, type[AbstractRenderer]]:
+def renderers() -> dict[str, type[AbstractRenderer[Any]]]:
     """Return the renderer classes by name: every concrete subclass of AbstractRenderer."""
     return {cls.name: cls for cls in AbstractRenderer.__subclasses__()}
 
 
-def make_renderer(name: str, **settings) -> AbstractRenderer:
+def make_renderer(name: str, **settings) -> AbstractRenderer[Any]:
     """Return a renderer by its name, with its settings.
 
     Parameters

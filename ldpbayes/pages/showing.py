@@ -13,6 +13,7 @@ from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.pages.about import about, again, fingerprint, known_of
 from ldpbayes.pages.page import TOP, Page
 from ldpbayes.pages.renderers import renderer_of, write
+from ldpbayes.plots.base import on_axes
 from ldpbayes.presenting import AbstractResult
 from ldpbayes.result import saving
 from ldpbayes.result.facts import facts_of
@@ -21,6 +22,8 @@ from ldpbayes.result.facts import facts_of
 PAGES = {
     "ldpbayes.fitness.base.Fitness": ("a Fitness", "pages.check.of_check"),
     "ldpbayes.fitness.cells.CellsFitness": ("a CellsFitness", "pages.check.of_check_of_cells"),
+    "ldpbayes.fitness.base.ComplianceTest": ("a ComplianceTest", "pages.check.of_compliance"),
+    "ldpbayes.estimators.estimate.Estimate": ("an Estimate", "pages.estimate.of_estimate"),
     "ldpbayes.road.methods.Choice": ("a Choice", "pages.data.of_choice"),
     "ldpbayes.collections.cells.Cells": ("Cells", "pages.data.of_cells"),
     "ldpbayes.collections.collection.Collection": ("a Collection", "pages.data.of_collection"),
@@ -121,6 +124,22 @@ def frame(result: Any, **settings: Any) -> Any:
     return rooms.function(TABLES[name])(result).frame() if name in TABLES else show(result, **settings).frame()
 
 
+def plotted(result: AbstractResult, ax: Any, style: dict[str, Any]) -> Any:
+    """Draw the first figure of the page of a result, and return its first Axes.
+
+    Parameters
+    ----------
+    result : AbstractResult
+    ax : matplotlib Axes, Figure or SubFigure, optional
+    style : dict
+        As for ``AbstractResult.plot``.
+    """
+    figures = result.page().figures
+    if not figures:
+        raise ArgumentError(f"This {type(result).__name__} has no picture; its numbers are in table().")
+    return on_axes(figures[0].alone or figures[0].draw, ax, style)
+
+
 def save(result: Any, path: str | PathLike) -> None:
     """Write a result to a file, whole or not at all: the suffix says whether as NetCDF or as a page.
 
@@ -180,12 +199,6 @@ def _checked(settings: dict[str, Any], parameters: dict[str, Any]) -> dict[str, 
     return out
 
 
-def _drawing(value, name):
-    if not callable(value):
-        raise ArgumentError(f"{name} must be a function that returns a figure, got {shown(value)}.")
-    return value
-
-
 #: Settings of builders by name: what each must be.
 _SETTINGS: dict[str, Callable[[Any, str], Any]] = {
     "top": lambda value, name: checks.integer(value, name, minimum=1),
@@ -193,5 +206,4 @@ _SETTINGS: dict[str, Callable[[Any, str], Any]] = {
     **dict.fromkeys(("assumed", "design", "title", "unit"), checks.text),
     "groups": lambda value, name: checks.integer(value, name, minimum=2),
     **dict.fromkeys(("delta", "fakes"), checks.probability),
-    "draw": _drawing,
 }

@@ -12,9 +12,9 @@ from ldpbayes.plots.base import asked
 
 #: A column beside its values, one a row.
 Filled = tuple[Column, Sequence]
-#: Sds below this share of the largest one take no further decimals.
+#: Display: Sds below this share of the largest one take no further decimals.
 NEGLIGIBLE = 0.01
-#: Sds below this one would hardly be seen in numbers with four decimals.
+#: Display: Sds below this one would hardly be seen in numbers with four decimals.
 HIDDEN = 1e-3
 R_HAT = "Agreement of the chains: 1 where they agree, and not trusted above 1.01."
 EFFECTIVE = "How many independent draws would be as precise as these."
@@ -31,7 +31,7 @@ def interval_of(ci_prob: float) -> str:
 
 
 def filled(title: str, columns: Sequence[Filled], note: str = "", **shorter: Any) -> Table:
-    """Return the Table of columns with their values; ``whole`` and ``brief`` are its fields."""
+    """Return the Table of columns with their values; ``whole``, ``brief`` and ``detail`` are its fields."""
     rows = tuple(zip(*(values for _, values in columns), strict=True))
     return Table(title, tuple(column for column, _ in columns), rows, note, **shorter)
 

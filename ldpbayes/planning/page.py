@@ -1,14 +1,14 @@
 """The page of a plan."""
 
-import functools
 import math
 
 from ldpbayes import checks
 from ldpbayes.hashing import MAX_BUCKETS
-from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
+from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table, figure_of
 from ldpbayes.pages.prose import number_of
 from ldpbayes.pages.tables import filled, percent
-from ldpbayes.planning.plans import KINDS
+from ldpbayes.planning.figures import drawn_plans
+from ldpbayes.planning.plans import KINDS, Plans
 from ldpbayes.planning.prospects import POWER, SHARE
 from ldpbayes.protocols import make_protocol
 from ldpbayes.protocols.local_hashing import pool_loss, seeds_for
@@ -32,7 +32,6 @@ def of_plan(
     kind: str = "l2",
     assumed: str = "uniform",
     ci_prob: float = 0.95,
-    draw=None,
     groups: int | None = None,
     delta: float | None = None,
     fakes: float | None = None,
@@ -52,11 +51,11 @@ def of_plan(
     notes += [*_prospects(plans, groups, delta, fakes), *_pools(plans), *_subsets(plans)]
     notes += [Note(Kind.WARNING, f"{plan.protocol}: {plan.note}") for plan in plans if not plan.feasible]
     figures: tuple[Figure, ...] = ()
-    if draw is not None:
-        best = plans[0]
+    best = plans[0]
+    if isinstance(plans, Plans) and plans.asked and best.feasible:
         alt = f"Curves of the error of each protocol; {best.protocol} is best, with error {best.error:.3g} at the plan."
         caption = f"{what[0].upper()}{what[1:]} by protocol; the star is the plan."
-        figures = (Figure("plan", caption, alt, functools.partial(draw, title=""), draw),)
+        figures = (figure_of("plan", caption, alt, drawn_plans, plans, what),)
     facts = {"kind": kind, "p": assumed, "solved": plans[0].solved, "plans": [plan.row() for plan in plans]}
     table = _table(plans, title, delta, fakes)
     heading = f"Plan: {_WANTED[plans[0].solved]}"
@@ -74,12 +73,18 @@ def _table(plans, title, delta, fakes):
         Column("epsilon", "epsilon", spec=".4g"),
         Column("users", "users", spec=",.0f"),
         Column("error", "error", spec=".4g"),
-        Column("standard_error", "± (draws)", spec=".2g", means="Monte Carlo error of the expected error, from the draws."),
+        Column(
+            "standard_error",
+            "± (draws)",
+            spec=".2g",
+            priority=1,
+            means="Monte Carlo error of the expected error, from the draws.",
+        ),
         Column("before", "error now", spec=".4g", means="Without another wave."),
         Column("bound", "least possible", spec=".4g", priority=2, means=least),
         Column("open_answers", "open answers", spec=".4g", priority=3, means="Error of as many answers without privacy."),
-        Column("group_half_width", "half-width in a group", spec=".3g"),
-        Column("least_difference", f"difference found with power {POWER:g}", spec=".3g"),
+        Column("group_half_width", "half-width in a group", spec=".3g", priority=1),
+        Column("least_difference", f"difference found with power {POWER:g}", spec=".3g", priority=1),
         Column("power", f"power to find {delta:g}" if delta else "power", spec=".3f"),
         Column("poisoned", crafted, spec=".3g", means="What such a share of crafted reports makes of a small share."),
         Column("gamma_sd", "sd of γ", spec=".3g", means=ignoring),
@@ -150,7 +155,7 @@ def _prospects(plans, groups, delta, fakes):
         )
     without = [plan.protocol for plan in feasible if math.isnan(plan.gamma_sd)]
     if 0 < len(without) < len(feasible):
-        yield Note(Kind.WARNING, f"The law of those who ignore the device is stated by no report of {', '.join(without)}.")
+        yield Note(Kind.WARNING, f"Reports of {', '.join(without)} cannot follow the law of those who ignore the device.")
 
 
 def _subsets(plans):
@@ -211,6 +216,18 @@ def _summary(plans, what, assumed):
     text = f"With {', '.join(terms[:-1])} and {terms[-1]}, the protocol {best.protocol} {claim}"
     text += f", where P is {'that of the posterior' if assumed == 'posterior' else assumed}"
     return f"{text}; as many open answers would leave {best.open_answers:#.3g}." if best.open_answers > 0 else f"{text}."
+
+
+def of_validation(study, *, title: str = "More trials of the device") -> Page:
+    """Return the Page of a ValidationStudy: a row for each number of trials and category."""
+    columns = (
+        Column("times", "times the trials", spec=".4g", means="Infinite where the device is known."),
+        Column("category", "category", spec=".0f", means="Its place, from 0."),
+        Column("sd", "sd of the share", spec="#.3g"),
+    )
+    rows = [(t, x, float(sd)) for t, row in zip(study.times, study.sd, strict=True) for x, sd in enumerate(row)]
+    facts = {"times": study.times, "sd": study.sd}
+    return Page(title, (Table(title, columns, tuple(rows)),), facts=facts, summary=study.sentence)
 
 
 def checked_kind(value, name):

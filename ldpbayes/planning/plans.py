@@ -3,16 +3,18 @@
 import dataclasses
 import math
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from ldpbayes import checks
 from ldpbayes.arguments import explained
+from ldpbayes.arrays import FloatArray
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.inference.ends import normal_reach
 from ldpbayes.planning import risk, waves
@@ -22,6 +24,9 @@ from ldpbayes.priors import AbstractPrior, Dirichlet, as_dirichlet
 from ldpbayes.protocols import AbstractProtocol
 from ldpbayes.protocols.making import epsilon_follows, has_free_epsilon, named_makers
 from ldpbayes.theory import base, bounds, information
+
+if TYPE_CHECKING:
+    from ldpbayes.pages.page import Page
 
 __all__ = [
     "ESTIMATORS",
@@ -61,13 +66,15 @@ WORDS = base.WORDS | {
 }
 #: Decorates them.
 described = explained(WORDS)
-#: Above this many terms b·a² the scalar (trace) form of a balanced design's information stands for the matrix.
+#: Time: Above this many terms b·a² the scalar (trace) form of a balanced design's information stands for the matrix.
 _FULL_WORK = 2**29
-#: The same where the trace is known without the channel.
+#: Time: The same where the trace is known without the channel.
 _SIZED_WORK = 2**22
-#: The search for the most categories goes at least this far where the error may fall with their number.
+#: Rule: The search for the most categories goes at least this far where the error may fall with their number.
 _ALWAYS_TRIED = 64
 _UNDETERMINED = "No number of reports determines all categories."
+#: Arguments of ``with_prospects`` that its page names.
+_PROSPECTS = ("groups", "delta", "fakes")
 _UNKNOWNS = ("n_categories", "epsilon", "n", "error")
 
 
@@ -137,16 +144,16 @@ class Plan:
     mechanism: AbstractProtocol | None = field(default=None, repr=False, compare=False)
 
     @property
-    def users(self):
+    def users(self) -> float:
         """n rounded up to whole users (n itself where it is whole within 1e-9)."""
         return math.ceil(self.n * (1 - 1e-9)) if math.isfinite(self.n) else self.n
 
     @property
-    def feasible(self):
+    def feasible(self) -> bool:
         """Whether the protocol reaches the target at all."""
         return math.isfinite(getattr(self, self.solved))
 
-    def row(self):
+    def row(self) -> dict[str, Any]:
         """Return the fields as a plain dict, with users for n: one line of a table."""
         names = [item.name for item in dataclasses.fields(self) if item.name != "mechanism"]
         return {name: getattr(self, name) for name in names} | {"n": self.users}
@@ -165,13 +172,26 @@ class Plans(AbstractResult, tuple):
 
     kind: str
     ci_prob: float
+    #: What curves take beside the settings of a plan: their axis, protocols, and what is assumed.
+    asked: Mapping[str, Any]
 
-    def __new__(cls, plans: Iterable[Plan], kind: str = "l2", ci_prob: float = 0.95) -> "Plans":
+    def __new__(
+        cls, plans: Iterable[Plan], kind: str = "l2", ci_prob: float = 0.95, asked: Mapping[str, Any] | None = None
+    ) -> "Plans":
         new = super().__new__(cls, plans)
-        new.kind, new.ci_prob = kind, ci_prob
+        new.kind, new.ci_prob, new.asked = kind, ci_prob, dict(asked or {})
         return new
 
-    def page(self, **settings: Any) -> Any:
+    def with_plans(self, plans: Iterable[Plan]) -> "Plans":
+        """Return other plans of the same question.
+
+        Parameters
+        ----------
+        plans : iterable of Plan
+        """
+        return Plans(plans, self.kind, self.ci_prob, self.asked)
+
+    def page(self, **settings: Any) -> "Page":
         """Return the Page of the plans, which says what their error is.
 
         Parameters
@@ -179,28 +199,28 @@ class Plans(AbstractResult, tuple):
         **settings
             Of ``pages.show``.
         """
-        p = self.settings.get("arguments", {}).get("p", "uniform")
-        assumed = p if isinstance(p, str) else "as given"
-        return super().page(**{"kind": self.kind, "ci_prob": self.ci_prob, "assumed": assumed, **settings})
+        p, stated = self.asked.get("p", "uniform"), self.settings.get("arguments", {})
+        words = {"kind": self.kind, "ci_prob": self.ci_prob, "assumed": p if isinstance(p, str) else "as given"}
+        return super().page(**words | {name: stated[name] for name in _PROSPECTS if name in stated} | settings)
 
 
 @recorded
 @described
 def plan(
     *,
-    n_categories=None,
-    epsilon=None,
-    n=None,
-    error=None,
-    kind="l2",
-    p="uniform",
-    target="distribution",
-    estimator="mle",
-    protocols=None,
-    ci_prob=0.95,
-    after=None,
-    cell=None,
-):
+    n_categories: int | None = None,
+    epsilon: float | None = None,
+    n: float | None = None,
+    error: float | None = None,
+    kind: str = "l2",
+    p: Any = "uniform",
+    target: str = "distribution",
+    estimator: str = "mle",
+    protocols: Any = None,
+    ci_prob: float = 0.95,
+    after: Any = None,
+    cell: Any = None,
+) -> Plans:
     """Return one Plan per protocol, best first, solving for the one quantity that is left out.
 
     Errors are the exact risk of the oracle, or the large-n risk of the MLE and of the posterior mean, from closed forms
@@ -234,7 +254,7 @@ def plan(
     >>> plan(n_categories=2, error=0.03, kind="half_width", protocols=forced)[0].users
     2401
     """
-    given = {"n_categories": n_categories, "epsilon": epsilon, "n": n, "error": error}
+    given: dict[str, Any] = {"n_categories": n_categories, "epsilon": epsilon, "n": n, "error": error}
     belief = None if after is None else waves.Belief(after, cell)
     if belief is not None and n_categories is None:
         given["n_categories"] = len(belief.categories)
@@ -250,19 +270,22 @@ def plan(
         raise ArgumentError(f"plan must leave out exactly one of {', '.join(unknowns)}, got {len(unknown)} left out.")
     given = _check_known(given)
     question = _Question(kind, p, target, estimator, ci_prob)
+    asked = {"p": p, "target": target, "estimator": estimator, "ci_prob": ci_prob, "protocols": protocols}
+    asked["along"] = "n" if follows or unknown == ["n"] else "epsilon"
     if belief is not None:
         restricted = None if isinstance(protocols, dict) else RESTRICTED
-        return Plans(_next_waves(belief, given, unknown[0], question, makers, restricted), kind, ci_prob)
+        asked |= {"after": after, "cell": cell}
+        return Plans(_next_waves(belief, given, unknown[0], question, makers, restricted), kind, ci_prob, asked)
     if unknown == ["n_categories"] and not isinstance(p, str | float | int):
         raise ArgumentError("p must be 'uniform' or a symmetric prior when n_categories is the unknown.")
     if given["n_categories"] is not None:
         question.assumed(given["n_categories"])  # a p of another length is refused, not a reason why no protocol has a plan
     plans = [_solve(name, maker, unknown[0], given, question) for name, maker in makers.items()]
-    return Plans(sorted(plans, key=lambda plan: _rank(plan, unknown[0])), kind, ci_prob)
+    return Plans(sorted(plans, key=lambda plan: _rank(plan, unknown[0])), kind, ci_prob, asked)
 
 
 @described
-def expected_error(protocol, n, *, kind="l2", p="uniform", target="distribution", estimator="mle", ci_prob=0.95):
+def expected_error(protocol, n, *, kind="l2", p="uniform", target="distribution", estimator="mle", ci_prob=0.95) -> float:
     """Return the error of this kind at n reports of a protocol.
 
     Returns
@@ -272,7 +295,17 @@ def expected_error(protocol, n, *, kind="l2", p="uniform", target="distribution"
     return _scale(_Question(kind, p, target, estimator, ci_prob).unit(protocol)[0], kind, checks.users(n))
 
 
-def curves(along, values, *, n_categories, epsilon=None, n=None, protocols=None, kind="l2", **assumptions):
+def curves(
+    along: str,
+    values: ArrayLike,
+    *,
+    n_categories: int,
+    epsilon: float | None = None,
+    n: float | None = None,
+    protocols: Any = None,
+    kind: str = "l2",
+    **assumptions: Any,
+) -> dict[str, FloatArray]:
     """Return the errors to plot against ε or n: a dict of (len(values),) arrays, one curve per name.
 
     Two curves are added to those of the protocols: "bound" (the least error of any protocol, and of open answers; nan if
@@ -291,16 +324,16 @@ def curves(along, values, *, n_categories, epsilon=None, n=None, protocols=None,
         As for plan: p, target, estimator, ci_prob, after, cell.
     """
     checks.choice(along, "along", ("epsilon", "n"))
-    values, n_categories = (
+    points, n_categories = (
         checks.reals(values, "values", "a sequence of finite numbers"),
         checks.categories_count(n_categories),
     )
-    if not values.size:
+    if not points.size:
         raise ArgumentError("values must hold at least one number, got none.")
     if (n if along == "epsilon" else epsilon) is None:
         raise ArgumentError(f"{'n' if along == 'epsilon' else 'epsilon'} must be given for a curve along {along}.")
-    given = {"n_categories": n_categories, "epsilon": None if _fix_epsilon(protocols) else epsilon, "n": n}
-    plans = [plan(**given | {along: float(value)}, protocols=protocols, kind=kind, **assumptions) for value in values]
+    given: dict[str, Any] = {"n_categories": n_categories, "epsilon": None if _fix_epsilon(protocols) else epsilon, "n": n}
+    plans = [plan(**given | {along: float(value)}, protocols=protocols, kind=kind, **assumptions) for value in points]
     by_name = [{p.protocol: p.error for p in row} for row in plans]
     names = [name for name in (*_makers(protocols), RESTRICTED) if name in by_name[0]]
     out = {name: np.array([errors[name] for errors in by_name]) for name in names}
@@ -384,7 +417,7 @@ class _Question:
         uniform = isinstance(self.p, str) and self.p == "uniform"
         if not 0 < epsilon < math.inf or self.kind == "l1" or (self.kind != "l2" and not uniform):
             return math.nan, open_answers
-        least = (bounds.exact_floor if uniform else bounds.theorem_4_5)(a, epsilon, self.target).value / n
+        least = (bounds.exact_bound if uniform else bounds.theorem_4_5)(a, epsilon, self.target).value / n
         if self.kind != "l2":
             least = math.sqrt(least / a) * self.width(a)
         return max(least, open_answers), open_answers
@@ -618,7 +651,7 @@ def _rank(plan, unknown):
     return (not plan.feasible, -value if unknown == "n_categories" else value, plan.bytes_per_report)
 
 
-def bytes_per_report(protocol):
+def bytes_per_report(protocol) -> int:
     """Return the bytes of one stored report: whole bytes of an integer code, or the packed array of one report."""
     checks.instance(protocol, "protocol", AbstractProtocol, "a protocol of ldpbayes")
     if (protocol.n_outputs or 0) > 2**16:  # too many for sets: reports are codes

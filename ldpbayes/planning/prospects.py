@@ -2,7 +2,8 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -10,11 +11,12 @@ from scipy.special import ndtr, ndtri
 
 from ldpbayes import checks
 from ldpbayes.collections import Collection, Tally
-from ldpbayes.collections.noncompliance import centre, denial_slopes, identification, spreads
+from ldpbayes.collections.noncompliance import Identification, centre, denial_slopes, identification, spreads
 from ldpbayes.errors import ArgumentError, InfeasibleError, LDPBayesError, listed, shown
 from ldpbayes.inference.ends import normal_reach
 from ldpbayes.planning import plans as planning
 from ldpbayes.planning.constants import MAX_ENTRIES
+from ldpbayes.presenting import recorded
 from ldpbayes.protocols import AbstractProtocol, make_protocol
 from ldpbayes.protocols.base import MAX_LISTED
 
@@ -30,19 +32,20 @@ __all__ = [
     "with_prospects",
 ]
 
-#: Power at which the least difference between two groups is stated.
+#: Rule: Power at which the least difference between two groups is stated.
 POWER = 0.8
 #: Shares of the respondents who may be asked directly.
 DIRECT = np.linspace(0.05, 0.95, 19)
-#: The share of a category that crafted reports raise, where none is stated.
+#: Rule: The share of a category that crafted reports raise, where none is stated.
 SHARE = 0.01
 #: The design that asks two halves of the respondents with p and 1 − p.
 _HALVES = "extended_crosswise"
 
 
+@recorded
 @planning.described
 def with_prospects(
-    plans,
+    plans: Iterable[planning.Plan],
     *,
     groups: int | None = None,
     delta: float | None = None,
@@ -50,8 +53,8 @@ def with_prospects(
     laws: Mapping | None = None,
     gamma: float = 0.1,
     deniers: Mapping | None = None,
-    **assumed,
-) -> list:
+    **assumed: Any,
+) -> planning.Plans:
     """Return the plans with what was asked of them: widths and power for groups, and a share that is poisoned.
 
     Parameters
@@ -75,7 +78,7 @@ def with_prospects(
 
     Returns
     -------
-    list of Plan
+    Plans
         In the same order; plans that do not reach their target are left as they are, and the sd of γ of protocols that have
         no reports as the laws state them is nan.
 
@@ -84,8 +87,10 @@ def with_prospects(
     ArgumentError, InfeasibleError
         Where no protocol has such reports.
     """
-    plans = checks.entries(plans, "plans", "a sequence of Plans")
-    for plan in plans:
+    given = (
+        plans if isinstance(plans, planning.Plans) else planning.Plans(checks.entries(plans, "plans", "a sequence of Plans"))
+    )
+    for plan in given:
         checks.instance(plan, "plans", planning.Plan, "a sequence of Plans")
     laws = {} if laws is None else checks.mapping(laws, "laws")
     gamma = checks.probability(gamma, "gamma", open_low=True, open_high=True)
@@ -94,10 +99,11 @@ def with_prospects(
     ci_prob = assumed.get("ci_prob", 0.95)
     if deniers is not None:
         deniers = checks.mapping(deniers, "deniers", "a mapping with of, say and, if wished, delta")
-    out: list = []
+    out: list[planning.Plan] = []
     unknown: list[LDPBayesError] = []
-    for plan in plans:
-        prospects, protocol = {}, plan.mechanism if plan.feasible else None
+    for plan in given:
+        prospects: dict[str, Any] = {}
+        protocol = plan.mechanism if plan.feasible else None
         if protocol is not None and groups is not None:
             prospects["group_half_width"] = _half_width(protocol, plan.n, groups, **assumed)
             population = assumed | {"target": "distribution"}  # groups are compared as populations, not as these people
@@ -119,7 +125,7 @@ def with_prospects(
         out.append(dataclasses.replace(plan, **prospects))
     if unknown and len(unknown) == sum(plan.feasible for plan in out):
         raise unknown[0]
-    return out
+    return given.with_plans(out)
 
 
 @planning.described
@@ -238,7 +244,7 @@ def _largest_weight(protocol):
 
 
 @planning.described
-def noncompliance(protocols, n: float, laws: Mapping, *, gamma: float = 0.1, p=None):
+def noncompliance(protocols, n: float, laws: Mapping, *, gamma: float = 0.1, p=None) -> Identification:
     """Return what n reports can tell of the share γ of respondents who ignore the device.
 
     Parameters

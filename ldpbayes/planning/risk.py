@@ -27,7 +27,7 @@ NORMS = ("l2", "l1", "max")
 
 
 @base.checked
-def oracle_risk(protocol, p, n, target="distribution", norm="l2"):
+def oracle_risk(protocol, p, n, target="distribution", norm="l2") -> Value:
     """Return the risk of the protocol's unbiased oracle.
 
     l2: E‖F̂ − target‖² = Σ_x Var_x, exact at every n. l1: Σ_x √(2 Var_x/π), from the normal limit (large n).
@@ -46,7 +46,7 @@ def oracle_risk(protocol, p, n, target="distribution", norm="l2"):
 
 
 @base.checked
-def mle_risk(protocol, p, n, target="distribution", norm="l2", *, simulations=20_000, random_seed=0):
+def mle_risk(protocol, p, n, target="distribution", norm="l2", *, simulations=20_000, random_seed=0) -> Value:
     """Return the asymptotic risk of the MLE, which is also that of the Bayes estimators; inf where rank Q < a.
 
     l2: tr V/n (distribution) or (tr V − 1 + Σp²)/n (frequency); l1 and max as for oracle_risk. At uniform p and for
@@ -80,7 +80,7 @@ def mle_risk(protocol, p, n, target="distribution", norm="l2", *, simulations=20
 
 
 @base.checked
-def balanced_mle_risk(protocol, p, n, target="distribution", norm="l2"):
+def balanced_mle_risk(protocol, p, n, target="distribution", norm="l2") -> Value:
     """Return mle_risk from the trace of the information alone: exact where it is a multiple of I, else a floor.
 
     (a−1)²/tr T ≤ tr T⁻¹. For Hadamard response at uniform p the gap is below 0.2 % from a = 30 on, for block designs below
@@ -100,7 +100,7 @@ def balanced_mle_risk(protocol, p, n, target="distribution", norm="l2"):
 
 
 @base.checked
-def bayes_risk(protocol, prior, n, target="distribution", *, draws=200, random_seed=0):
+def bayes_risk(protocol, prior, n, target="distribution", *, draws=200, random_seed=0) -> Value:
     """Return the MSE of the optimal estimator, E[P|Y] or E[F|Y]: E Σ_x Var(P_x|Y) or E Σ_x Var(F_x|Y).
 
     A sum over all report tallies where n users can send at most 1,000 of them; else a Monte Carlo mean, over simulated
@@ -121,7 +121,9 @@ def bayes_risk(protocol, prior, n, target="distribution", *, draws=200, random_s
 
 
 @base.checked
-def average_risk(protocol, prior, n, target="distribution", norm="l2", *, estimator="mle", draws=100, random_seed=0):
+def average_risk(
+    protocol, prior, n, target="distribution", norm="l2", *, estimator="mle", draws=100, random_seed=0
+) -> Value:
     """Return the risk of the oracle or the MLE averaged over p from the prior.
 
     The oracle's ℓ2 risk for P is linear in Σp², so that one is closed; others are quadrature or Monte Carlo over p.
@@ -148,7 +150,7 @@ def average_risk(protocol, prior, n, target="distribution", norm="l2", *, estima
     return base.average(prior, many, draws=draws, random_seed=rng, pointwise=channel is None)
 
 
-def spread(variance, norm):
+def spread(variance, norm) -> float:
     """Return the risk in this norm from the variances of the coordinates: Σ Var, Σ √(2 Var/π) or √max Var."""
     checks.choice(norm, "norm", NORMS)
     variance = checks.reals(variance, "variance", "finite variances", ndim=None, finite=False)

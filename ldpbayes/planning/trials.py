@@ -8,13 +8,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.presenting import AbstractResult, recorded
 from ldpbayes.protocols import AbstractProtocol
 
 __all__ = ["ValidationStudy", "validation"]
 
 
-@dataclass(frozen=True)
-class ValidationStudy:
+@dataclass(frozen=True, repr=False)
+class ValidationStudy(AbstractResult):
     """Standard deviations of P by the number of trials behind the law of a device.
 
     Attributes
@@ -39,6 +40,7 @@ class ValidationStudy:
         return f"The standard deviation of the least certain share: {widths}."
 
 
+@recorded
 def validation(
     device: AbstractProtocol, n: float, *, p: ArrayLike | None = None, times: Sequence[float] = (1, 2, 5, 10, np.inf)
 ) -> ValidationStudy:

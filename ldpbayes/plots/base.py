@@ -3,10 +3,12 @@
 import importlib
 import inspect
 import io
+import itertools
+import os
 import re
 import textwrap
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +16,16 @@ from ldpbayes import checks, files
 from ldpbayes.answers.base import keys_of
 from ldpbayes.arguments import REFUSES, by_name
 from ldpbayes.errors import ArgumentError, InfeasibleError, printable, shown
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+    from typing_extensions import TypeVar  # one with a default, as Python 3.13 has
+
+    #: What was given as ax; a new Figure by default.
+    Drawn = TypeVar("Drawn", bound=Axes | Figure | SubFigure, default=Figure)
+else:
+    Drawn = Any  # matplotlib loads with the first figure
 
 #: Colours of Okabe & Ito (2008), yellow left out: it is too pale on white.
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000"
@@ -24,8 +36,13 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 #: Marker, place in the palette and name of point estimates.
 ESTIMATES = {"mle": ("D", 1, "MLE"), "oracle": ("x", 5, "oracle"), "convex": ("+", 2, "MLE by cvxpy")}
 NAMES = {name: words for name, (_, _, words) in ESTIMATES.items()}
-#: Width of a figure in inches, and sizes of text in points: on a screen of 360 pixels the text is still legible.
-WIDTH, TITLE, LABEL, SMALL = 4.7, 10, 9, 8
+#: Display: Width of a figure in inches, and sizes of text in points: a page shows a figure 328 pixels wide on a screen of
+#: 360 pixels, so that the smallest text has 328/(72 × 3.7) × 9 = 11 pixels.
+WIDTH, TITLE, LABEL, SMALL = 3.7, 10, 9.5, 9
+#: Display: Width of a letter, in sizes of the text: the mean of English text in matplotlib's own font.
+LETTER = 0.56
+#: Display: Letters on a line of a label beside axes: with less than half of the width for them.
+BESIDE = 22
 
 
 def _result(value, name):
@@ -69,13 +86,10 @@ def _style_of(value, name):
 _RULES = {
     "result": _result,
     "figure": one_of("matplotlib.figure", "Figure", "a figure of matplotlib"),
-    "predicted": one_of("xarray", "Dataset", "what predictions returned"),
     "collection": one_of("ldpbayes.collections", "Collection", "a Collection"),
-    "cells": one_of("ldpbayes.collections", "Cells", "Cells"),
-    "curves": checks.mapping,
     "along": lambda value, name: checks.choice(value, name, ("epsilon", "n")),
     "intercept": checks.flag,
-    "random_seed": checks.generator,
+    "random_seed": checks.seed,
     "ax": _drawable,
     **dict.fromkeys(("top", "draws", "most"), lambda value, name: checks.integer(value, name, 1, 10**6)),
     "style": _style_of,
@@ -89,9 +103,8 @@ _WORDS = {
     "result": "result : DataTree\n    From fit().",
     "target": 'target : {"distribution", "frequency"}\n    P, or F of these people.',
     "collection": "collection : Collection",
-    "cells": "cells : Cells",
     "figure": "figure : matplotlib.figure.Figure",
-    "random_seed": "random_seed : int or Generator",
+    "random_seed": "random_seed : int, optional\n    Of the replicated reports: the same each time by default.",
     "ax": """ax : matplotlib Axes, Figure or SubFigure, optional
     Where to draw; a new figure by default. Axes take a single panel.""",
     "style": """**style
@@ -130,6 +143,30 @@ def _style(i, palette=PALETTE):
     return {"color": palette[i % len(palette)], "ls": _DASHES[k], "marker": _MARKERS[k], "lw": max(3.0 - 0.4 * i, 1.0)}
 
 
+def on_axes(draw: Callable[..., Any], ax: Any, style: Mapping[str, Any]) -> "Axes":
+    """Draw a figure, and return its first Axes; a new figure is one of pyplot, which shows it as the session does.
+
+    Parameters
+    ----------
+    draw : callable
+        A figure that takes ``ax`` and a style.
+    ax : matplotlib Axes, Figure or SubFigure, optional
+    style : mapping
+    """
+    if ax is not None:
+        return first_axes(draw(ax=ax, **style))
+    figure = draw(**style)
+    from matplotlib import pyplot
+
+    pyplot.figure(FigureClass=lambda **_: figure)  # type: ignore[arg-type]  # pyplot makes a figure by this call
+    return first_axes(figure)
+
+
+def first_axes(drawn: Any) -> "Axes":
+    """Return the first Axes of what was drawn: a figure, or Axes themselves."""
+    return drawn.axes[0] if hasattr(drawn, "subplots") else drawn
+
+
 #: What every figure takes beside ``ax``: its title, size in inches, whether it has a legend, and the colours of its parts.
 STYLE = {"title": None, "figsize": None, "legend": True, "palette": PALETTE}
 
@@ -158,6 +195,8 @@ class Canvas:
 
     def __init__(self, ax, style, size, rows=1, columns=1, **shared):
         self.title, figsize, self.has_legend, self.colors = (STYLE | style).values()
+        #: Letters on a line of a label beside the axes: more of them in a wider figure.
+        self.beside = int(BESIDE * figsize[0] / WIDTH) if figsize and ax is None else BESIDE
         self.figure = _new_figure(figsize=figsize or size) if ax is None else ax
         self.inside = None
         if ax is not None and not hasattr(ax, "subplots"):  # axes, and no figure
@@ -167,7 +206,11 @@ class Canvas:
         else:
             self.axes = list(self.figure.subplots(rows, columns, squeeze=False, **shared).flat)
 
-    def finish(self, title, handles=None, *, most=2, width=42, legend=True, more=""):
+    def letters(self, share):
+        """Return how many letters of the smallest size this share of the width holds, of the figure or the caller's axes."""
+        return int(share * _points_wide(self.inside or self.figure) / (LETTER * SMALL))
+
+    def finish(self, title, handles=None, *, most=2, legend=True, more=""):
         """Give a figure its title and legend and return it; axes of the caller get theirs inside and are returned.
 
         Parameters
@@ -176,14 +219,12 @@ class Canvas:
             Where the caller has stated none.
         handles, most
             As for ``legend_below``.
-        width : int
-            Characters on a line of the title.
         legend : bool
             Whether there is anything to explain.
         more : str
             What the figure leaves out, said after any title.
         """
-        title = wrapped(f"{title if self.title is None else self.title}{more}".strip(), width)
+        title = wrapped(f"{title if self.title is None else self.title}{more}".strip(), self.letters(0.85 * SMALL / TITLE))
         legend = legend and self.has_legend
         for axes in self.axes:
             axes.tick_params(labelsize=SMALL)
@@ -200,7 +241,7 @@ class Canvas:
         return self.figure
 
 
-def forest(axes, labels, series, *, width=34, reach=0.28, palette=PALETTE):
+def forest(axes, labels, series, *, width=BESIDE, reach=0.28, above=0.0, palette=PALETTE):
     """Draw one line of intervals per label, with the points of all series beside each other.
 
     Parameters
@@ -209,9 +250,11 @@ def forest(axes, labels, series, *, width=34, reach=0.28, palette=PALETTE):
     labels : sequence of str
     series : sequence of (name, means, lower ends, upper ends)
     width : int
-        Characters on a line of a label.
+        Letters on a line of a label.
     reach : float
-        How far the series stand from the middle of a line.
+        How far several series stand from the middle of a line.
+    above : float
+        How far a single one stands above it.
     palette : sequence of colours
 
     Returns
@@ -220,29 +263,38 @@ def forest(axes, labels, series, *, width=34, reach=0.28, palette=PALETTE):
         One for each series, for a legend.
     """
     y = lines(axes, labels, width)
-    shifts = np.linspace(reach, -reach, len(series)) if len(series) > 1 else [0.0]
+    shifts = np.linspace(reach, -reach, len(series)) if len(series) > 1 else [above]
     handles = []
     for i, (shift, (name, *numbers)) in enumerate(zip(shifts, series, strict=True)):
         style, (mean, lower, upper) = _style(i, palette), (np.asarray(part, dtype=float) for part in numbers)
         axes.hlines(y + shift, lower, upper, color=style["color"], lw=2)
-        label = wrapped(name, 40)
+        label = wrapped(name, 32)
         handles += axes.plot(mean, y + shift, style["marker"], color=style["color"], ms=5, label=label)
     return handles
 
 
-def lines(axes, labels, width=28):
+def lines(axes, labels, width=BESIDE):
     """Give every label a line of its own, the first on top, and return the heights of the lines."""
     y = np.arange(len(labels))[::-1]
-    axes.set_yticks(y, [wrapped(label, width) for label in labels], fontsize=SMALL)
+    axes.set_yticks(y, [brief(label, width) for label in labels], fontsize=SMALL)
     axes.set_ylim(-0.7, len(labels) - 0.3)
     return y
 
 
-def share_label(of, decided):
-    """Return the label of an axis of shares, with what they are of and where the prior decides; on one line if it fits."""
-    text = f"share of people{of}"
-    text = wrapped(text, 34) if len(text) > 45 else text
-    return f"{text} ({decided})" if len(text) + len(decided) < 45 and decided else "\n".join(filter(None, (text, decided)))
+def pitch(labels, gap=0.08, width=BESIDE):
+    """Return the distance of labels below each other in inches, so that between any two of them there is a gap."""
+    heights = [brief(label, width).count("\n") + 1 for label in labels]
+    return gap + 0.15 * max((sum(pair) / 2 for pair in itertools.pairwise(heights)), default=1)
+
+
+def brief(label, width=BESIDE):
+    """Return a label on two lines or so: of a longer one the beginning and the end."""
+    return wrapped(shortened(str(label), 2 * width - 6), width)
+
+
+def share_label(of, decided, width=38):
+    """Return the label of an axis of shares, with what they are of and where the prior decides, on lines so wide."""
+    return "\n".join(wrapped(text, width) for text in (f"share of people{of}", decided) if text)
 
 
 def plain(text):
@@ -280,12 +332,20 @@ def legend_below(figure, handles=None, *, most=3):
     if handles is None:
         handles = [handle for axes in figure.axes for handle in axes.get_legend_handles_labels()[0]]
     texts = [plain(handle.get_label()) for handle in handles]
-    # A letter is about 0.56 of the size wide; the sample of a curve and the gaps take 4.8 sizes in each column.
-    widths = [max((len(line) for line in text.splitlines()), default=0) * 0.56 * SMALL + 4.8 * SMALL for text in texts]
+    gaps = {"handlelength": 1.8, "handletextpad": 0.7, "columnspacing": 1.2}  # in sizes of the text
+    beside = sum(gaps.values())
+    widths = [(max((len(line) for line in text.splitlines()), default=0) * LETTER + beside) * SMALL for text in texts]
     columns = min(most, len(texts))
-    while columns > 1 and sum(part.max() for part in np.array_split(widths, columns)) > 72 * figure.bbox.width / figure.dpi:
+    while columns > 1 and sum(part.max() for part in np.array_split(widths, columns)) > _points_wide(figure):
         columns -= 1
-    figure.legend(list(handles), texts, loc="outside lower center", ncols=max(columns, 1), fontsize=SMALL, frameon=False)
+    figure.legend(
+        list(handles), texts, loc="outside lower center", ncols=max(columns, 1), fontsize=SMALL, frameon=False, **gaps
+    )
+
+
+def _points_wide(place):
+    """Return the width of a figure, a part of one or of axes in points."""
+    return 72 * place.bbox.width / place.get_figure(root=True).dpi
 
 
 def title_of(result):
@@ -318,15 +378,16 @@ def _plain_ticks(axis, values):
     powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
     for steps in ((1, 2, 5), (1, 3), (1,)):
         ticks = [k * 10.0**e for e in powers for k in steps if low <= k * 10.0**e <= high]
-        if len(ticks) <= 6:
+        texts = [f"{tick:,.10g}" for tick in ticks]
+        if len(ticks) <= 6 and sum(map(len, texts)) <= BESIDE:
             break
     if len(ticks) >= 2:
-        axis.set_ticks(ticks, [f"{tick:,.10g}" for tick in ticks])
+        axis.set_ticks(ticks, texts)
         axis.set_ticks([], minor=True)
 
 
 @checked()
-def to_svg(figure) -> str:
+def to_svg(figure: "Figure") -> str:
     """Return a figure as SVG text, the same each time; letters are outlines, so that no font has to be there."""
     from matplotlib import rc_context
 
@@ -337,7 +398,7 @@ def to_svg(figure) -> str:
 
 
 @checked()
-def to_pdf(figure) -> bytes:
+def to_pdf(figure: "Figure") -> bytes:
     """Return a figure as the bytes of a PDF file, the same each time."""
     picture = io.BytesIO()
     figure.savefig(picture, format="pdf", metadata={"CreationDate": None})
@@ -345,7 +406,7 @@ def to_pdf(figure) -> bytes:
 
 
 @checked()
-def save_figure(figure: Any, path: Any) -> Any:
+def save_figure(figure: "Figure", path: str | os.PathLike) -> None:
     """Write a figure as PNG, PDF or SVG (by its ending), whole or not at all.
 
     Parameters

@@ -7,15 +7,30 @@ import numpy as np
 from ldpbayes.answers.deciding import who_decides
 from ldpbayes.estimators.confidence import intervals_at
 from ldpbayes.inference.ends import level_of_largest, tails
-from ldpbayes.plots.base import ESTIMATES, LABEL, WIDTH, Canvas, asked, checked, forest, largest, share_label, title_of
+from ldpbayes.plots.base import (
+    ESTIMATES,
+    LABEL,
+    WIDTH,
+    Canvas,
+    Drawn,
+    asked,
+    checked,
+    forest,
+    largest,
+    pitch,
+    share_label,
+    title_of,
+)
 from ldpbayes.plots.groups import plot_groups
 
-#: Categories of cells that a forest draws, a panel each.
+#: Display: Categories of cells that a forest draws, a panel each.
 PANELS = 12
+#: Display: How far posterior and estimate stand above and below the middle of a line: neither hides the other.
+ABOVE, BELOW = 0.1, -0.24
 
 
 @checked()
-def plot_forest(result: Any, *, target: Any = "distribution", top: Any = 40, ax: Any = None, **style: Any) -> Any:
+def plot_forest(result: Any, *, target: Any = "distribution", top: Any = 40, ax: Drawn | None = None, **style: Any) -> Drawn:
     """Return a matplotlib figure: the interval of each category's share beside MLE, confidence and prior interval.
 
     Derived quantities stand below the categories; cells are drawn by ``plot_groups``. The figure is our own and not
@@ -41,10 +56,10 @@ def plot_forest(result: Any, *, target: Any = "distribution", top: Any = 40, ax:
             np.append(part, summary[f"derived_{key}"]) for part, key in zip(series, ("mean", "lower", "upper"), strict=True)
         ]
         labels += list(summary["quantity"].values)
-    canvas = Canvas(ax, style, (WIDTH, 1.5 + 0.22 * len(labels)))  # legend and title take 1.4 inches
+    canvas = Canvas(ax, style, (WIDTH, 1.5 + pitch(labels) * len(labels)))  # legend and title take 1.4 inches
     (axes,), below, level = canvas.axes, len(labels) - shown.size, f"{ci_prob * 100:g} %"
     name = f"{'P' if is_p else 'F of these people'}: mean, {level} interval"
-    handles = forest(axes, labels, [(name, *series)], palette=canvas.colors)
+    handles = forest(axes, labels, [(name, *series)], width=canvas.beside, above=ABOVE, palette=canvas.colors)
     y = np.arange(len(labels))[::-1]
     if is_p and "estimate" in result.children:
         handles += _estimates(canvas, result["estimate"].to_dataset(), shown, labels[shown.size :])
@@ -54,18 +69,14 @@ def plot_forest(result: Any, *, target: Any = "distribution", top: Any = 40, ax:
         ends = [end[shown] for end in intervals_at(result["confidence"].to_dataset(), level_of, target)]
         if np.isfinite(ends).any():
             label = f"{level} confidence" + (f" for the {shown.size} largest" if level_of != ci_prob else "")
-            handles.append(axes.hlines(y[: shown.size] - 0.22, *ends, color="0.35", lw=0.9, zorder=1, label=label))
+            handles.append(axes.hlines(y[: shown.size] + BELOW, *ends, color="0.35", lw=0.9, zorder=1, label=label))
     prior = _prior_ends(result, ci_prob) if is_p else None
     if prior is not None:
-        ends = axes.get_xlim()  # the prior often reaches from 0 to 1: the axis shows what the posterior needs
-        handles.append(
-            axes.hlines(y[: shown.size], *prior[:, shown], color="0.9", lw=9, zorder=-1, label=f"{level} of the prior")
-        )
-        axes.set_xlim(ends)
+        handles.append(_prior(axes, y[: shown.size], prior[:, shown], f"{level} of the prior"))
     if below:
         axes.axhline(below - 0.5, color="0.7", lw=0.8)
     axes.axvline(0, color="0.8", lw=0.8, zorder=0)
-    axes.locator_params(axis="x", nbins=6)  # so that labels of long numbers have room
+    axes.locator_params(axis="x", nbins=5)  # so that labels of long numbers have room
     decided, left_out = who_decides(result), ""
     if yes is not None:
         left_out = f" who are {labels[0]}" if labels[0] != "yes" else " in the category yes"
@@ -76,7 +87,7 @@ def plot_forest(result: Any, *, target: Any = "distribution", top: Any = 40, ax:
 
 
 def _estimates(canvas, estimate, shown, quantities):
-    """Mark the MLE of categories and, below them, of derived quantities; return the legend's handles."""
+    """Mark the MLE of categories and, below them, of derived quantities, on the lines of confidence; return the handles."""
     if "mle" not in estimate["estimator"].values:
         return []
     mle = estimate.sel(estimator="mle")
@@ -86,7 +97,24 @@ def _estimates(canvas, estimate, shown, quantities):
         value = np.append(value, extra)
     marker, place, label = ESTIMATES["mle"]
     settings = {"color": canvas.colors[place], "ms": 5, "mec": "white", "label": label}
-    return canvas.axes[0].plot(value, np.arange(value.size)[::-1], marker, **settings)
+    return canvas.axes[0].plot(value, np.arange(value.size)[::-1] + BELOW, marker, **settings)
+
+
+def _prior(axes, y, band, words):
+    """Draw the prior's intervals as bands behind the others, and return the legend's handle.
+
+    The axis shows what the posterior needs, though the prior often reaches from 0 to 1: an arrowhead says that a band goes
+    on, and the legend says how far where all of them are alike.
+    """
+    ends, (low, high) = axes.get_xlim(), band
+    for end, marker, beyond in zip(ends, "<>", (low < ends[0], high > ends[1]), strict=True):
+        if beyond.any():
+            axes.plot(np.full(beyond.sum(), end), y[beyond], marker, color="0.6", ms=6, clip_on=False, zorder=2)
+        if beyond.any() and np.ptp(low) == np.ptp(high) == 0:
+            words = f"{words.partition(':')[0]}: {low[0]:.3g} to {high[0]:.3g}"
+    drawn = axes.hlines(y, low, high, color="0.9", lw=9, zorder=-1, label=words)
+    axes.set_xlim(ends)
+    return drawn
 
 
 def _prior_ends(tree, ci_prob):

@@ -9,20 +9,33 @@ import numpy as np
 from ldpbayes.answers.base import keys_of
 from ldpbayes.answers.deciding import who_decides
 from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import LABEL, SMALL, WIDTH, Canvas, asked, checked, plain, share_label, shortened, title_of, wrapped
+from ldpbayes.plots.base import (
+    BESIDE,
+    LABEL,
+    SMALL,
+    WIDTH,
+    Canvas,
+    Drawn,
+    asked,
+    checked,
+    pitch,
+    plain,
+    share_label,
+    shortened,
+    title_of,
+    wrapped,
+)
 
-#: Panels of categories, and of derived quantities.
+#: Display: Panels of categories, and of derived quantities.
 CATEGORIES, QUANTITIES = 6, 4
-#: Tallest figure, in inches, and the least distance of two labels.
-TALLEST, LEAST = 26.0, 0.13
-#: Characters of a label, beside one panel.
-LONGEST = 40
+#: Display: Tallest figure in inches, and the distance of groups from which on a label has two lines, before it is shortened.
+TALLEST, TWO = 28.0, 0.33
 #: Values of a grouping column that mean no and yes.
 _BINARY = ("0", "1"), ("False", "True")
 
 
 @checked()
-def plot_groups(result: Any, *, top: Any = CATEGORIES, most: Any = None, ax: Any = None, **style: Any) -> Any:
+def plot_groups(result: Any, *, top: Any = CATEGORIES, most: Any = None, ax: Drawn | None = None, **style: Any) -> Drawn:
     """Return a matplotlib figure of a result with cells: mean and interval of each group, a panel per category.
 
     Of two categories only one is drawn, such as yes, since the other is its complement. Where the result has a point
@@ -54,10 +67,13 @@ def plot_groups(result: Any, *, top: Any = CATEGORIES, most: Any = None, ax: Any
         pooled = dict(zip(map(str, summary["category"].values), summary["pooled_mean"].values, strict=True))
     columns = min(len(panels), 2)
     rows = -(-len(panels) // columns)
-    line = min(max(TALLEST / rows / shown.size, 0.05), 0.2 if most is None else 0.17)
-    canvas = Canvas(ax, style, (WIDTH, rows * (line * shown.size + 0.5) + 1.3), rows, columns, sharey=True)
+    room = TALLEST / rows / shown.size
+    names = [shortened(names[c], 2 * BESIDE - 6 if room > TWO else BESIDE) for c in shown]
+    least = pitch(names, 0)
+    line = min(max(room, 0.05), least + 0.03)
+    canvas = Canvas(ax, style, (WIDTH, rows * (line * shown.size + 0.5) + 1.5), rows, columns, sharey=True)
     y = np.arange(shown.size)[::-1]
-    every, size, handles = max(1, math.ceil(LEAST / line)), 4 if line > 0.1 else 2.5, []
+    every, size, handles = max(1, math.ceil(least / line)), 4 if line > 0.1 else 2.5, []
     for axes, (name, mean, low, high, marked) in zip(canvas.axes, panels, strict=False):
         level = f"{summary.attrs['ci_prob'] * 100:g} %"
         axes.hlines(y, low[shown], high[shown], color=canvas.colors[0], lw=1.6)
@@ -69,20 +85,18 @@ def plot_groups(result: Any, *, top: Any = CATEGORIES, most: Any = None, ax: Any
         label = "mean of the groups" if pooled is None else "pooled mean"
         handles.append(axes.axvline(at, color="0.45", ls="--", lw=1, label=label, zorder=0))
         if len(panels) > 1:
-            axes.set_title(wrapped(name, 26), fontsize=LABEL)
+            axes.set_title(wrapped(name, 20), fontsize=LABEL)
         axes.set_xlim(max(axes.get_xlim()[0], 0 if np.min(low) >= 0 else -np.inf), None)
         axes.set_ylim(-0.8, shown.size - 0.2)
-        axes.set_yticks(y[::every], [plain(shortened(names[c], LONGEST // columns)) for c in shown[::every]])
+        axes.set_yticks(y[::every], [wrapped(name, canvas.beside) for name in names[::every]], fontsize=SMALL)
     for axes in canvas.axes[len(panels) :]:
         axes.remove()
     del canvas.axes[len(panels) :]
     decided, of = who_decides(result), f" with {plain(panels[0][0])}" if len(panels) == 1 else ""
     for axes in canvas.axes[-columns:]:  # a label of the whole figure would lie under its legend
-        axes.set_xlabel(share_label(of, decided if columns == 1 else wrapped(decided, 26)), fontsize=LABEL)
-    figure = canvas.finish(title_of(result), handles, most=2)
-    for axes in canvas.axes:
-        axes.tick_params(axis="y", labelsize=SMALL if line > 0.16 else SMALL - 1)
-    return figure
+        axes.set_xlabel(share_label(of, decided, 32 // columns), fontsize=LABEL)
+        axes.locator_params(axis="x", nbins=5 if columns == 1 else 3)
+    return canvas.finish(title_of(result), handles, most=2)
 
 
 def _extremes(mean, most):

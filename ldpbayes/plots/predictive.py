@@ -8,22 +8,29 @@ from ldpbayes import checks
 from ldpbayes.answers.base import keys_of
 from ldpbayes.collections.devices import with_outcomes
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.plots.base import LABEL, WIDTH, Canvas, checked, lines, plain, wrapped
+from ldpbayes.plots.base import LABEL, SMALL, WIDTH, Canvas, Drawn, brief, checked, lines, one_of, pitch, plain, wrapped
 from ldpbayes.result.compliers import extended_draws
 
-#: Counts with more entries are drawn as distances from their expectation, without names.
+#: Display: Counts with more entries are drawn as distances from their expectation, without names.
 NAMED = 24
-#: Draws of the posterior that replicate the reports.
+#: Display: Draws of the posterior that replicate the reports.
 DRAWS = 200
-#: … and those of each of many cells, of which so many are drawn.
+#: Display: and those of each of many cells, of which so many are drawn.
 DRAWS_OF_CELLS, MOST_CELLS = 100, 60
 _KINDS = {"list": "report", "supports": "category supported", "bits": "bit"}
 
 
 @checked()
 def plot_predictive(
-    collection: Any, result: Any, *, draws: Any = DRAWS, most: Any = None, random_seed: Any = 0, ax: Any = None, **style: Any
-) -> Any:
+    collection: Any,
+    result: Any,
+    *,
+    draws: Any = DRAWS,
+    most: Any = None,
+    random_seed: Any = 0,
+    ax: Drawn | None = None,
+    **style: Any,
+) -> Drawn:
     """Return a matplotlib figure of observed counts of reports, beside what the posterior predicts for as many users.
 
     One panel per channel. Up to NAMED counts stand as shares with their predictive 95 % interval; more of them as
@@ -52,8 +59,15 @@ def plot_predictive(
 
 @checked()
 def plot_expected(
-    collection: Any, p: Any, *, draws: Any = DRAWS, most: Any = None, random_seed: Any = 0, ax: Any = None, **style: Any
-) -> Any:
+    collection: Any,
+    p: Any,
+    *,
+    draws: Any = DRAWS,
+    most: Any = None,
+    random_seed: Any = 0,
+    ax: Drawn | None = None,
+    **style: Any,
+) -> Drawn:
     """Return the same figure at one distribution, such as the maximum-likelihood estimate: what the reports fit best.
 
     Parameters
@@ -76,18 +90,19 @@ def _drawn(collection, chosen, rng, title, word, most, ax, style):
     if not panels:
         raise InfeasibleError("The reports of these channels can be counted neither whole nor by support.")
     shown = [_farthest(seen, fresh, most) for _, _, seen, fresh in panels]
-    heights = [
-        0.5 + 0.24 * len(row) if len(seen) <= NAMED else 2.4 for row, (_, _, seen, _) in zip(shown, panels, strict=True)
+    labels = [
+        np.asarray(_labels(collection, tally, law, len(seen)), dtype=object)[row] if len(seen) <= NAMED else None
+        for row, (tally, law, seen, _) in zip(shown, panels, strict=True)
     ]
-    canvas = Canvas(ax, style, (WIDTH, sum(heights) + 0.9), len(panels), height_ratios=heights)
-    for axes, places, (tally, law, seen, fresh) in zip(canvas.axes, shown, panels, strict=True):
+    heights = [2.2 if names is None else 0.5 + pitch(names) * len(names) for names in labels]
+    canvas = Canvas(ax, style, (WIDTH, sum(heights) + 1.0), len(panels), height_ratios=heights)
+    for axes, names, row, (tally, law, seen, fresh) in zip(canvas.axes, labels, shown, panels, strict=True):
         if len(panels) > 1:
             axes.set_title(plain(f"channel {tally.name}"), fontsize=LABEL)
-        if len(seen) <= NAMED:
-            labels = np.asarray(_labels(collection, tally, law, len(seen)), dtype=object)[places]
-            handles = _named(canvas, axes, labels, seen[places] / tally.n_reports, fresh[:, places] / tally.n_reports)
-        else:
+        if names is None:
             handles = _distances(canvas, axes, law, seen, fresh)
+        else:
+            handles = _named(canvas, axes, names, seen[row] / tally.n_reports, fresh[:, row] / tally.n_reports)
         handles[0].set_label(f"{word}: {handles[0].get_label()}")
     return canvas.finish(title, handles)
 
@@ -151,17 +166,17 @@ def _labels(collection, tally, law, size):
     return [f"bit {i + 1}" for i in range(size)]
 
 
-@checked()
+@checked({"collection": one_of("ldpbayes.collections", "Cells", "Cells")}, {"collection": "collection : Cells"})
 def plot_predictive_cells(
-    cells: Any,
+    collection: Any,
     result: Any,
     *,
     draws: Any = DRAWS_OF_CELLS,
     most: Any = MOST_CELLS,
     random_seed: Any = 0,
-    ax: Any = None,
+    ax: Drawn | None = None,
     **style: Any,
-) -> Any:
+) -> Drawn:
     """Return a matplotlib figure of a result with cells: how far the counts of reports lie from what is predicted.
 
     One line per cell, one dot per count: (observed − predicted)/sd, of which some 95 % should lie within two. The counts
@@ -184,8 +199,8 @@ def plot_predictive_cells(
     rng = checks.generator(random_seed, "random_seed")
     if "cell" not in result["posterior"].dims:
         raise ArgumentError("result must be a result with cells; this one is of a single collection.")
-    rows, cells = [], with_outcomes(cells)
-    for c, (label, cell) in enumerate(zip(cells.labels, cells.collections(), strict=True)):
+    rows, collection = [], with_outcomes(collection)
+    for c, (label, cell) in enumerate(zip(collection.labels, collection.collections(), strict=True)):
         counted = cell.keeps_reports and any(t.protocol.report_law() is not None for t in cell.tallies)
         rows += [(c, label, cell)] if counted else []
     if not rows:
@@ -195,7 +210,8 @@ def plot_predictive_cells(
         p = np.nan_to_num(result["cells"]["fitness_p"].values.astype(float), nan=1.0)
         rows = sorted(sorted(rows, key=lambda row: p[row[0]])[:most])
     rows = rows[:most]
-    canvas = Canvas(ax, style, (WIDTH, 0.2 * len(rows) + 1.9))
+    labels = [brief(label) for _, label, _ in rows]
+    canvas = Canvas(ax, style, (WIDTH, pitch(labels, 0.05) * len(rows) + 1.9))
     (axes,) = canvas.axes
     band = axes.axvspan(-2, 2, color=canvas.colors[0], alpha=0.2, lw=0, label="two standard deviations")
     reach, dots = 3.5, []
@@ -206,9 +222,9 @@ def plot_predictive_cells(
         reach = max(reach, 1.1 * float(np.abs(away).max()))
     axes.set_xlim(-reach, reach)
     axes.set_ylim(-0.8, len(rows) - 0.2)
-    axes.set_yticks(range(len(rows))[::-1], [wrapped(label, 24) for _, label, _ in rows])
+    axes.set_yticks(range(len(rows))[::-1], labels, fontsize=SMALL)
     axes.set_xlabel("(observed − predicted)/predictive sd", fontsize=LABEL)
-    axes.set_ylabel(wrapped(", ".join(keys_of(result["summary"])), 40), fontsize=LABEL)
+    axes.set_ylabel(wrapped(", ".join(keys_of(result["summary"])), 34), fontsize=LABEL)
     title = "How far the counts of reports are from what the posterior predicts"
     more = f" ({len(rows)} of {total:,} groups)" if len(rows) < total else ""
     return canvas.finish(title, [band, *dots], most=3, more=more)

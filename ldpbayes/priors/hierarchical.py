@@ -17,7 +17,7 @@ from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.priors.base import AbstractSoftmax, Law, Linear, NormalLaw, ScaleLaw, Term, softmax
 from ldpbayes.priors.constants import NULL
 
-#: Most cells whose effects engines compute by a matrix of cells × cells.
+#: Time: Most cells whose effects engines compute by a matrix of cells × cells. The bank's 317 problems never cross it.
 MAX_ROOT = 500
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Hierarchical(AbstractSoftmax):
     Parameters
     ----------
     structure : {"groups", "days"}, array, mapping or sequence of pairs
-        How the cells hang together. Neighbours are given as a symmetric (cells, cells) matrix of zeros and weights in the
+        How the cells depend on each other. Neighbours are a symmetric (cells, cells) matrix of zeros and weights in the
         order of the cells (a data frame may name its rows and columns by the cells' labels instead), as {label: labels of
         its neighbours}, or as pairs of labels. A cell without neighbours has an independent effect.
     scale : float
@@ -56,7 +56,7 @@ class Hierarchical(AbstractSoftmax):
     Notes
     -----
     Days are ordered by their key where this is a number, a date or time (2024-03-31), a month (2024-03) or a quarter
-    (2024-Q1), also as text, and a step over a gap has the variance of as many steps of the commonest length. Whole numbers
+    (2024-Q1), also as text, and a step over a gap has the variance of as many steps of the most common length. Whole numbers
     like 20240331 are dates. Any other key keeps the order of the cells, and the description of the prior mentions it.
     Groups by several columns are the groups of the joint key. The unknowns are standard normal effects (the non-centred
     form) in an orthonormal basis of the contrasts of the categories, to which softmax is blind otherwise: the prior is the
@@ -220,7 +220,7 @@ class Hierarchical(AbstractSoftmax):
         return numbers | ({} if self.field_ is None else self.field_.settings)
 
 
-# ---- how cells hang together ---------------------------------------------------------------------------------------------
+# ---- how cells depend on each other -------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class Field:
     """Effects of the cells as a linear map of independent standard normal numbers.

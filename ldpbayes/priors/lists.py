@@ -51,7 +51,7 @@ class Lists(AbstractSoftmax):
     (32, 33)
     """
 
-    items: tuple[int, ...]
+    items: Any  # a number or numbers come in, a tuple stays
     apart: bool = False
     effect: float = 1.0
     deviation: float = 0.5

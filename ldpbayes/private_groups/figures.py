@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.errors import ArgumentError
-from ldpbayes.plots.base import LABEL, WIDTH, Canvas, _plain_ticks, _style, checked, forest, one_of, plain, wrapped
+from ldpbayes.plots.base import LABEL, WIDTH, Canvas, Drawn, _plain_ticks, _style, checked, forest, one_of, plain, wrapped
 
 #: What the arguments of these figures must be, and what they are.
 PRIVATE = (
@@ -16,16 +16,18 @@ PRIVATE = (
         "top": "top : int\n    Combinations of open covariates drawn: those with most records.",
     },
 )
-#: Combinations of open covariates that have a panel, those with most records first, and rows of a forest.
+#: Display: Combinations of open covariates that have a panel, those with most records first, and rows of a forest.
 PANELS, ROWS = 4, 36
-#: Points of a curve, and the levels between which curves are drawn.
+#: Display: Points of a curve, and the levels between which curves are drawn.
 POINTS, EDGES = 160, (0.002, 0.995)
-#: Values that reach over so many powers of ten are drawn on a logarithmic axis.
+#: Display: Values that reach over so many powers of ten are drawn on a logarithmic axis.
 DECADES = 1.3
 
 
 @checked(*PRIVATE)
-def plot_private_functions(result: Any, *, unit: Any = "", top: Any = PANELS, ax: Any = None, **style: Any) -> Any:
+def plot_private_functions(
+    result: Any, *, unit: Any = "", top: Any = PANELS, ax: Drawn | None = None, **style: Any
+) -> Drawn:
     """Return a matplotlib figure of each private group's distribution function with a pointwise band."""
     _numbers(result)
     shown = _largest(result, top)
@@ -44,7 +46,9 @@ def plot_private_functions(result: Any, *, unit: Any = "", top: Any = PANELS, ax
 
 
 @checked(*PRIVATE)
-def plot_private_quantiles(result: Any, *, unit: Any = "", top: Any = PANELS, ax: Any = None, **style: Any) -> Any:
+def plot_private_quantiles(
+    result: Any, *, unit: Any = "", top: Any = PANELS, ax: Drawn | None = None, **style: Any
+) -> Drawn:
     """Return a matplotlib figure of shares, means and quantiles of each private group with intervals.
 
     Of an open category the shares of its levels take the place of means and quantiles.
@@ -64,7 +68,7 @@ def plot_private_quantiles(result: Any, *, unit: Any = "", top: Any = PANELS, ax
         quantity_name(name) + (f"\n{', '.join(map(str, result.cells[cell]))}" if cell is not None else "")
         for cell, name in labels
     ]
-    forest(axes, texts, series, width=24 if len(shown) == 1 else 200, reach=0.26, palette=canvas.colors)
+    forest(axes, texts, series, width=20 if len(shown) == 1 else 200, reach=0.26, palette=canvas.colors)
     values = np.concatenate([np.concatenate(part[1:]) for part in series])
     values = values[np.isfinite(values)]
     if result.levels is None and values.size and values.min() > 0 and values.max() / values.min() > 10**DECADES:
@@ -79,8 +83,14 @@ def plot_private_quantiles(result: Any, *, unit: Any = "", top: Any = PANELS, ax
 
 @checked(*PRIVATE)
 def plot_private_differences(
-    result: Any, *, unit: Any = "", versus: Any = None, top: Any = PANELS, ax: Any = None, **style: Any
-) -> Any:
+    result: Any,
+    *,
+    unit: Any = "",
+    versus: Any = None,
+    top: Any = PANELS,
+    ax: Drawn | None = None,
+    **style: Any,
+) -> Drawn:
     """Return a matplotlib figure of how much larger each quantile is in the other groups than in one of them.
 
     Parameters
@@ -149,7 +159,7 @@ def _thousands(value, position):
 
 
 def _with_unit(name, unit):
-    return f"{wrapped(name, 40)} ({plain(unit)})" if unit else wrapped(name, 40)
+    return f"{wrapped(name, 32)} ({plain(unit)})" if unit else wrapped(name, 32)
 
 
 def _bands(canvas, axes, result, cell, at, curves):
@@ -160,7 +170,7 @@ def _bands(canvas, axes, result, cell, at, curves):
         axes.fill_between(at, band["lower"], band["upper"], color=style["color"], alpha=0.22, lw=0)
         axes.plot(at, band["mean"], color=style["color"], ls=style["ls"], lw=1.8, label=wrapped(group, 24))
     if cell is not None:
-        axes.set_title(wrapped(", ".join(map(str, result.cells[cell])), 40), fontsize=LABEL)
+        axes.set_title(wrapped(", ".join(map(str, result.cells[cell])), 34), fontsize=LABEL)
 
 
 def _finish(canvas, title, second, result):
@@ -169,4 +179,4 @@ def _finish(canvas, title, second, result):
         axes.grid(alpha=0.3, lw=0.5)
     handles, _ = canvas.axes[0].get_legend_handles_labels()
     text = f"{title}: {100 * result.ci_prob:g} % {second}{left}"
-    return canvas.finish(text, handles, most=2 if len(handles) < 5 else 3, width=46)
+    return canvas.finish(text, handles, most=2 if len(handles) < 5 else 3)

@@ -14,7 +14,6 @@ from ldpbayes.inference.handover import hand_over, in_order
 from ldpbayes.inference.nested import Cores
 from ldpbayes.inference.scaling import Scaled
 from ldpbayes.inference.verdict import ACCEPTED
-from ldpbayes.methods.base import seed
 from ldpbayes.presenting import recorded
 from ldpbayes.private_groups.binning import Bins, default_bins, normal_score_bins
 from ldpbayes.private_groups.checking import ShareCheck, check_shares
@@ -31,15 +30,15 @@ from ldpbayes.sources.records import Entries
 
 #: Ways to the answer; "auto" begins with the first and hands over where its check fails.
 METHODS = ("auto", "smooth", "rounding", "recipe")
-#: Records with so many different likelihood rows keep a slot for each in every bin.
+#: Memory: Records with so many different likelihood rows keep a slot for each in every bin.
 MAX_SLOTS = 64
-#: Draws of the groups' shares by the reports alone.
+#: Time: Draws of the groups' shares by the reports alone.
 ALONE = 4000
-#: Moves of the log-odds of a share that matter, for a doubling of the prior's weight.
+#: Rule: Moves of the log-odds of a share that matter, for a doubling of the prior's weight.
 FLOOR_ODDS = 0.01
-#: Fewest and most draws of a cell.
+#: Memory: Fewest and most draws of a cell.
 FEWEST_DRAWS, MOST_DRAWS = 100, 1_000_000
-#: Numbers that the draws of one cell may hold with a slot for each likelihood row, and those of all cells without.
+#: Memory: Numbers that the draws of one cell may hold with a slot for each likelihood row, and those of all cells without.
 MAX_NUMBERS, MAX_HELD = 60_000_000, 250_000_000
 
 
@@ -80,7 +79,7 @@ def by_private_group(
     deviation and what precision explains, or where the draws cannot be trusted, "auto" hands over to the curves of rounding
     classes, and then to the recipe with a bootstrap. The result names its method and the reason.
 
-    A mean that hangs on a handful of records, because the tail of the values is too long for its interval to hold, is left
+    A mean that depends on a handful of records, because the tail of the values is too long for its interval to hold, is left
     out, and so are a quantile whose interval ends at the value of one record, beyond which nothing is known, and a
     combination of covariates whose answer fails; ``left_out`` says so, and the rest is delivered.
 
@@ -157,7 +156,7 @@ def by_private_group(
         )
     ci_prob = checks.level(ci_prob)
     levels = _levels(quantiles)
-    random_seed = seed(random_seed)
+    random_seed = checks.seed(random_seed)
     if bins is not None:
         bins = checks.integer(bins, "bins", minimum=3)
     columns: dict[str, Any] = {"epsilon": epsilon_column, "rate": rate_column, "by": by, "weights": weights}
@@ -261,7 +260,7 @@ def _failure(result: PrivateGroups, c: int, unsound: Collection[int]) -> str:
 
 
 def _hanging(result: PrivateGroups, records: Records) -> str:
-    """Return the sentence about means that hang on a handful of records."""
+    """Return the sentence about means that depend on a handful of records."""
     sizes = np.bincount(records.cell, minlength=len(result.cells)).tolist()
     few = [
         f"{k:,} of {n:,}{' in ' + label_of(key) if result.by else ''}"

@@ -10,6 +10,7 @@ from pymc.distributions.distribution import SymbolicRandomVariable
 from pymc.distributions.shape_utils import change_dist_size
 from pytensor.graph.basic import Variable
 from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.variable import TensorVariable
 
 from ldpbayes import checks
 from ldpbayes.collections.tensor import as_tensor, check_dims, check_order, variable_name
@@ -37,7 +38,7 @@ def observe_mixture(
     rate_column: str | None = None,
     categories: Sequence[str] | None = None,
     dims: str | Sequence[str] | None = None,
-):
+) -> TensorVariable:
     """Add records of an open value z beside a privatized category x to the PyMC model on the context stack.
 
     The category is summed out of each record: with report y, open covariates w and the model's unknowns θ,

@@ -118,7 +118,7 @@ class PrivateGroups(AbstractResult):
         return self._asked("share", ci_prob)
 
     def mean(self, ci_prob: float | None = None) -> Answer:
-        """Return the mean value in each group; nan where it hangs on a handful of records, as ``left_out`` says."""
+        """Return the mean value in each group; nan where it depends on a handful of records, as ``left_out`` says."""
         return self._asked("mean", ci_prob)
 
     def quantile(self, q: Any = None, ci_prob: float | None = None) -> Answer:

@@ -1,13 +1,14 @@
-"""Means that hang on a handful of records: tails so long that a mean has no interval that holds."""
+"""Means that depend on a handful of records: tails so long that a mean has no interval that holds."""
 
 import numpy as np
 
 from ldpbayes.inference.constants import LEAST_WEIGHED
 from ldpbayes.inference.importance import smooth
 
-#: The variance is infinite from this shape of a Pareto tail on, and nothing that records say bounds it.
+#: Mathematics: The variance is infinite from this shape of a Pareto tail on, and nothing that records say bounds it.
 SHAPE = 0.5
-#: Such a tail has half of the squared distances from the mean in fewer than about e^{−γ/2} √n = .75 √n of n records.
+#: Mathematics: Such a tail has half of the squared distances from the mean in fewer than about e^{−γ/2} √n = .75 √n of n
+#: records.
 ROOTS = 0.5
 
 
@@ -16,7 +17,7 @@ def hangs_on(value: np.ndarray, weight: np.ndarray) -> int:
 
     An interval of a mean holds where the variance is finite: where excesses over a high threshold have a Pareto law of a
     shape below one half. The shape is fitted as for importance weights (Vehtari et al., 2024), on either side; so few
-    records as make half of the variance have to agree, because rounding bends the fit. A mean that hangs on one record
+    records as make half of the variance have to agree, because rounding bends the fit. A mean that depends on one record
     needs no fit.
 
     Parameters

@@ -24,7 +24,7 @@ from ldpbayes.protocols.decoding import AbstractDecoder, MatrixDecoder, SupportD
 from ldpbayes.protocols.formats import Labels, distinct
 from ldpbayes.protocols.laws import AbstractReportLaw, ListLaw, SupportLaw
 
-#: Protocols with more possible reports are compared by support counts: most of their reports are never seen.
+#: Rule: Protocols with more possible reports are compared by support counts: most of their reports are never seen.
 MAX_LISTED = 4096
 
 if TYPE_CHECKING:
@@ -346,9 +346,24 @@ class AbstractProtocol(abc.ABC):
         return self.hit_rates is not None
 
     # ---- client ------------------------------------------------------------------------------------------------
-    def privatize(self, values: ArrayLike, rng: np.random.Generator) -> np.ndarray:
-        """Return one report per value, drawn with a numpy Generator: for simulation, not for protecting people."""
-        return self.randomize(values, rng)  # type: ignore[arg-type]  # checked there
+    def privatize(self, values: ArrayLike, rng: np.random.Generator | None = None) -> np.ndarray:
+        """Return one report per value.
+
+        Without a generator each value goes through ``privatize_one``, which draws from the operating system's entropy: this
+        protects people. With one the reports are simulated, vectorized over users; these protect nobody.
+
+        Parameters
+        ----------
+        values : (n,) int array
+        rng : numpy.random.Generator, optional
+            For simulation only.
+        """
+        if rng is not None:
+            return self.randomize(values, rng)  # type: ignore[arg-type]  # checked there
+        numbers = checks.values(values, self.n_categories)
+        if not numbers.size:
+            return self.randomize(numbers, np.random.default_rng(0))  # no report, in the form that reports have
+        return self.check_reports(np.stack([np.asarray(self.privatize_one(int(value))) for value in numbers]))
 
     @abc.abstractmethod
     def randomize(self, values: np.ndarray, rng: np.random.Generator) -> np.ndarray:

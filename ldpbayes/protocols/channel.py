@@ -1,13 +1,15 @@
 """Any explicit channel matrix."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ldpbayes import checks, entropy
 from ldpbayes.arrays import groups_of
@@ -28,7 +30,7 @@ from ldpbayes.protocols.laws import ListLaw
 from ldpbayes.protocols.registry import DESIGNS, make_factor
 from ldpbayes.protocols.uncertain import DeviceLaw, laws_in
 
-#: Channels with at most so many reports and categories are said in words.
+#: Display: Channels with at most so many reports and categories are said in words.
 MAX_SAID = 4
 YES_NO = ("no", "yes")
 #: Survey designs whose respondents answer in words of the categories.
@@ -61,7 +63,7 @@ class AbstractMatrix(AbstractListed):
     def rows(self, reports, counts):
         return DenseRows(self.matrix[reports], counts)
 
-    def channel(self):
+    def channel(self) -> np.ndarray:
         return self.matrix
 
     def randomize(self, values, rng):
@@ -142,14 +144,26 @@ class Channel(AbstractMatrix):
     the plain inverse when Q is square. It needs rank a.
     """
 
-    matrix: np.ndarray | None = None
-    answers: tuple[str, ...] | None = None
+    matrix: np.ndarray = None  # type: ignore[assignment]  # that of the counts by default
+    answers: tuple[str, ...] = None  # type: ignore[assignment]  # the numbers of the reports by default
     design: str = "channel"
     settings: dict = field(default_factory=dict)
     counts: np.ndarray | None = None
     law: DeviceLaw | None = field(default=None, repr=False)
     name: ClassVar[str] = "channel"
     file_parameters: ClassVar[str | None] = "matrix, answers, validated = counts (reports, categories)"
+
+    if TYPE_CHECKING:  # anything like an array goes in; arrays come out
+
+        def __init__(
+            self,
+            matrix: ArrayLike | None = None,
+            answers: Sequence[str] | None = None,
+            design: str = "channel",
+            settings: dict[str, Any] = ...,
+            counts: ArrayLike | None = None,
+            law: DeviceLaw | None = None,
+        ) -> None: ...
 
     def __post_init__(self):
         if self.counts is not None:
@@ -221,7 +235,7 @@ class Channel(AbstractMatrix):
         return hash((self.matrix.tobytes(), self.answers, self.design))
 
     @property
-    def n_categories(self):
+    def n_categories(self) -> int:  # type: ignore[override]
         """Number of columns of the matrix."""
         return self.matrix.shape[1]
 
@@ -233,7 +247,7 @@ class Channel(AbstractMatrix):
         return YES_NO if self.design in DESIGNS and self.n_categories == 2 else super().default_labels
 
     @cached_property
-    def epsilon(self):
+    def epsilon(self) -> float:  # type: ignore[override]
         ratio = largest_ratio(self._shares)
         return math.inf if ratio == math.inf else log_above(ratio)
 

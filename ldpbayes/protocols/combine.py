@@ -31,7 +31,7 @@ def as_channel(protocol):
     return Channel(matrix, tuple(" ".join(cells) for cells in zip(*columns, strict=True)))
 
 
-def compose(outer, inner):
+def compose(outer, inner) -> Channel:
     """Two devices one after the other: the report of the first is what the second is told.
 
     The channel is the matrix product R Q.
@@ -66,7 +66,7 @@ def compose(outer, inner):
     return Channel(second.matrix @ first.matrix, second.answers, "compose", settings)
 
 
-def product(factors, separator=","):
+def product(factors, separator=",") -> Channel:
     """Several reports on one value, each by a device of its own.
 
     They are drawn independently: Q[(y₁, …, y_k), x] = Π_j Q^j[y_j, x].
@@ -94,17 +94,17 @@ def product(factors, separator=","):
     return Channel(matrix, _joined(channels, separator), "product", _all_settings(factors) | {"separator": separator})
 
 
-def mixture(weights, factors, separator=":"):
-    """One of several devices, drawn by public weights and named in the report.
+def mixture(shares, factors, separator=":") -> Channel:
+    """One of several devices, drawn with public probabilities and named in the report.
 
     Its rows are w_j Q^j.
 
-    LDP is the largest of the factors with a weight above zero. Users whose channel is known are better held as several
+    LDP is the largest of the factors with a share above zero. Users whose channel is known are better held as several
     channels of one Collection, which has the same posterior.
 
     Parameters
     ----------
-    weights : (k,) sequence
+    shares : (k,) sequence
         Probabilities of the factors.
     factors : sequence of protocols
         Over the same categories.
@@ -116,15 +116,15 @@ def mixture(weights, factors, separator=":"):
     Lopuhaä-Zwakenberg et al. (2019), §7.
     """
     channels = _over_same_categories(factors)
-    w = checks.distribution(weights, "weights", len(channels))
+    w = checks.distribution(shares, "shares", len(channels))
     matrix = np.concatenate([share * c.matrix for share, c in zip(w, channels, strict=True)])
     checks.text(separator, "separator")
     answers = tuple(f"{j}{separator}{answer}" for j, c in enumerate(channels, 1) for answer in c.answers)
-    settings = {"weights": w.tolist()} | _all_settings(factors) | {"separator": separator}
+    settings = {"shares": w.tolist()} | _all_settings(factors) | {"separator": separator}
     return Channel(matrix, answers, "mixture", settings)
 
 
-def kronecker(factors, separator=","):
+def kronecker(factors, separator=",") -> Channel:
     """Several attributes of a person, each through a channel of its own, as one channel of the joint table.
 
     Q = Q¹ ⊗ … ⊗ Qᵏ on the product alphabet; the last attribute varies fastest, and answers are joined by the separator.

@@ -1,8 +1,10 @@
 """Protocols by name whose ε is still open: constructors from a number of categories and an ε."""
 
 import re
+from collections.abc import Callable
 
 from ldpbayes import checks
+from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.protocols.registry import (
     Numbered,
     describe_protocol,
@@ -14,7 +16,7 @@ from ldpbayes.protocols.registry import (
 )
 
 
-def named_makers(names, parameters=None):
+def named_makers(names, parameters=None) -> dict[str, Callable[[int, float | None], AbstractProtocol]]:
     """Return name -> constructor (n_categories, epsilon), which leaves ε alone where the parameters fix it.
 
     Parameters
@@ -62,7 +64,7 @@ def _described(known):
     return describe_protocol(known) or next((design for design in describe_protocols() if design.name == known), None)
 
 
-def has_free_epsilon(name, parameters=None):
+def has_free_epsilon(name, parameters=None) -> bool:
     """Return whether a protocol of this name takes ε as a parameter; the ε of a survey design follows from its devices."""
     name, stated = parse_name(name)
     parameters = {} if parameters is None else checks.mapping(parameters, "parameters")

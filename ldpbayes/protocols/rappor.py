@@ -1,11 +1,12 @@
 """RAPPOR: cohorts of Bloom filters whose bits are randomized once for good and again for every report."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -39,7 +40,7 @@ _FLOOR = Context(prec=60, rounding=ROUND_FLOOR)
 class UnlistedWords(AbstractLaw):
     """How people report whose word is no candidate: h bits B of the filter are drawn at random, with replacement.
 
-    P(report) = (1/C) E_B Π_b Bernoulli(y_b; q* if b ∈ B else p*), which hangs on the number of ones alone. People with one
+    P(report) = (1/C) E_B Π_b Bernoulli(y_b; q* if b ∈ B else p*), which depends on the number of ones alone. People with one
     word in one cohort share B. Each by itself has this law, but they depend on each other, so that it serves for words of
     which each has few people. ``check`` tests the bits: few words with many set some bits more often than others.
     """
@@ -175,7 +176,9 @@ class Rappor(AbstractProtocol):
 
     # ---- constructors ------------------------------------------------------------------------------------------------
     @classmethod
-    def one_time(cls, n_categories, epsilon, n_bits, cohorts, hashes=1, **settings):
+    def one_time(
+        cls, n_categories: int, epsilon: float, n_bits: int, cohorts: int, hashes: int = 1, **settings: Any
+    ) -> "Rappor":
         """Return O-RAPPOR(k, C, h): every bit kept with probability e^{ε/2h}/(1 + e^{ε/2h}), once and for good.
 
         p = 0, q = 1, f = 2/(1 + e^{ε/2h}) rounded up: sending the same report again costs no further privacy.
@@ -210,7 +213,7 @@ class Rappor(AbstractProtocol):
         return cls(n_categories, 0.0, 1.0, f, n_bits, cohorts, hashes, **settings)
 
     @classmethod
-    def direct(cls, n_categories, p, q, f):
+    def direct(cls, n_categories: int, p: float, q: float, f: float) -> "Rappor":
         """Return basic RAPPOR: one bit per category, no hashing; unary encoding UE(q*, p*) in its rows.
 
         Parameters
@@ -236,7 +239,9 @@ class Rappor(AbstractProtocol):
         return cls(n_categories, p, q, f, n_categories, 1, 1, "direct")
 
     @classmethod
-    def from_map(cls, lines, p, q, f, n_bits, cohorts, hashes):
+    def from_map(
+        cls, lines: Iterable[str], p: float, q: float, f: float, n_bits: int, cohorts: int, hashes: int
+    ) -> "Rappor":
         """Return the protocol of a map as RAPPOR's own tools write it.
 
         Parameters
@@ -245,12 +250,13 @@ class Rappor(AbstractProtocol):
             Indices count from one through the cohorts: bit b of cohort c, both from zero, is 1 + c·n_bits + b.
         """
         n_bits, cohorts = checks.integer(n_bits, "n_bits", minimum=1), hashing.check_cohorts(cohorts)
-        rule, positions = "pairs of a candidate and its indices", []
+        rule = "pairs of a candidate and its indices"
+        positions: Any = []
         for line in checks.entries(lines, "lines", rule):
             if not isinstance(line, (tuple, list)) or len(line) != 2:
                 raise ArgumentError(f"lines must be {rule}, got {shown(line)}.")
             candidate, indices = line
-            cells = [[] for _ in range(cohorts)]
+            cells: list[list[int]] = [[] for _ in range(cohorts)]
             for index in checks.entries(indices, "indices", rule):
                 index = checks.integer(index, "indices")
                 if not 1 <= index <= cohorts * n_bits:
@@ -267,16 +273,16 @@ class Rappor(AbstractProtocol):
         return float(on), float(off)
 
     @cached_property
-    def epsilon_one_time(self):
+    def epsilon_one_time(self) -> float:
         """h log[q*(1 − p*) / (p*(1 − q*))], rounded up to a float: the level of one report."""
         return log_above(self._ratio, self.hashes)
 
     @property
-    def epsilon(self):
+    def epsilon(self) -> float:  # type: ignore[override]
         return self.epsilon_one_time
 
     @property
-    def epsilon_longitudinal(self):
+    def epsilon_longitudinal(self) -> float:
         """2h log[(1 − f/2) / (f/2)]: the level of any number of reports on one memoized filter; inf at f = 0."""
         if self.f == 0:
             return math.inf

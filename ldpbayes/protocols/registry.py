@@ -230,8 +230,8 @@ def make_protocol(
     name : str
         A protocol ("grr", …), a survey design ("warner", …), "channel", a combinator ("compose", …) or an alias ("oue", …).
     categories : sequence of str or int, optional
-        Category labels, in order, or their number. A survey design and a matrix know it themselves; of other protocols it
-        may also be the parameter ``n_categories``.
+        Category labels, in order, or their number. A survey design and a matrix know it themselves, and candidates are
+        labels; of other protocols it may also be the parameter ``n_categories``.
     parameters : dict, optional
         The protocol's parameters under their own names.
 
@@ -250,11 +250,16 @@ def make_protocol(
     if categories is None and name in (*DESIGNS, "channel"):
         return _design(DESIGNS[name], parameters) if name in DESIGNS else PROTOCOLS[name].from_parameters(None, parameters)
     if categories is None:
-        categories = parameters.pop("n_categories", None)
+        categories = parameters.pop("n_categories", parameters.get("candidates"))
         if categories is None and name in COMBINATORS:
             return _combine(name, parameters, None)
         if categories is None:
-            raise ArgumentError(f"categories must be the labels of the categories, or their number, for {name}, got None.")
+            example = f"make_protocol({name!r}, ['no', 'yes'], parameters)"
+            raise ArgumentError(f"categories must be the labels of the categories, or their number, for {name}: {example}.")
+    if isinstance(categories, Mapping):
+        raise ArgumentError(
+            f"categories must be labels, or their number; parameters are the third argument, got {shown(categories)}."
+        )
     if isinstance(categories, numbers.Number):
         categories = Numbered(checks.categories_count(categories, "categories"))
     elif not isinstance(categories, Numbered):

@@ -1,6 +1,7 @@
 """Randomized response that is restricted to a subset of the categories: the protocol of adaptive collections."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -59,7 +60,7 @@ class RestrictedResponse(AbstractMatrix):
 
     n_categories: int
     epsilon: float
-    subset: tuple[int, ...]
+    subset: Sequence[int]
     split: float = 0.8
     name: ClassVar[str] = "restricted_response"
 

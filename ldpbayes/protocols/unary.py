@@ -83,7 +83,7 @@ class UnaryEncoding(AbstractProtocol):
         return cls(n_categories, epsilon, _lam("dual", checks.epsilon(epsilon)))
 
     @classmethod
-    def from_rates(cls, n_categories, kappa, lam):
+    def from_rates(cls, n_categories: int, kappa: float, lam: float) -> "UnaryEncoding":
         """Return UE(κ, λ) with 0 < λ < κ < 1; ε follows.
 
         Parameters
@@ -113,7 +113,7 @@ class UnaryEncoding(AbstractProtocol):
         return cls(n_categories, math.log1p((kappa - lam) / lam / (1 - kappa)), lam)
 
     @property
-    def kappa(self):
+    def kappa(self) -> float:
         """κ = e^ε λ / (1 + β λ)."""
         return (1 + self.beta) * self.lam / (1 + self.beta * self.lam)
 

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from ldpbayes.errors import ArgumentError, shown
-from ldpbayes.plots.base import LABEL, WIDTH, Canvas, asked, checked, forest, plain
+from ldpbayes.plots.base import LABEL, WIDTH, Canvas, Drawn, asked, checked, forest, one_of, pitch, plain
 from ldpbayes.plots.groups import in_words, spaced
 from ldpbayes.priors.links import scale_of
 from ldpbayes.regression.maximum import Maximum
@@ -21,14 +21,14 @@ def _regression(value, name):
 
 #: What the argument of these figures must be, and what it is.
 REGRESSION = {"result": _regression}, {"result": "result : DataTree or Maximum\n    From regress()."}
-#: Rows of a figure; the first of them are drawn.
+#: Display: Rows of a figure; the first of them are drawn.
 ROWS = 40
-#: Categories that have a colour; the largest of them are drawn.
+#: Display: Categories that have a colour; the largest of them are drawn.
 CATEGORIES = 6
 
 
 @checked(*REGRESSION)
-def plot_coefficients(result: Any, *, intercept: Any = False, ax: Any = None, **style: Any) -> Any:
+def plot_coefficients(result: Any, *, intercept: Any = False, ax: Drawn | None = None, **style: Any) -> Drawn:
     """Return a matplotlib figure of the coefficients: log odds against the reference category with intervals.
 
     Parameters
@@ -50,33 +50,33 @@ def plot_coefficients(result: Any, *, intercept: Any = False, ax: Any = None, **
         plain(f"{scale_of(facts_of(result).get('link', 'logit'))} against {reference}, {level} interval"), fontsize=LABEL
     )
     more = f" (the first {len(shown)} of {len(places)} terms)" if len(shown) < len(places) else ""
-    return canvas.finish(title, most=3, width=50, legend=len(categories) > 1, more=more)
+    return canvas.finish(title, most=3, legend=len(categories) > 1, more=more)
 
 
-@checked()
-def plot_predictions(predicted: Any, *, ax: Any = None, **style: Any) -> Any:
+@checked({"result": one_of("xarray", "Dataset", "what predictions returned")})
+def plot_predictions(result: Any, *, ax: Drawn | None = None, **style: Any) -> Drawn:
     """Return a matplotlib figure of predictions(), comparisons() or poststratify(): shares with intervals, a line a row.
 
     Parameters
     ----------
-    predicted : Dataset
+    result : Dataset
     """
-    names = predicted["mean"].dims if {"mean", "lower", "upper"} <= set(predicted.data_vars) else ()
-    of_outcome = names == ("comparison",) or "share_mean" in predicted.data_vars
+    if not is_predicted(result):
+        raise ArgumentError("result must be what predictions, comparisons, slopes or poststratify returned.")
+    names = result["mean"].dims
+    of_outcome = names == ("comparison",) or "share_mean" in result.data_vars
     if names == ("comparison",):
-        predicted, names = predicted.expand_dims(category=["the outcome"]), ("comparison", "category")
+        result, names = result.expand_dims(category=["the outcome"]), ("comparison", "category")
     dims = [dim for dim in names if dim != "category"]
-    if "category" not in names or len(dims) > 1:
-        raise ArgumentError("predicted must be what predictions, comparisons, slopes or poststratify returned.")
-    rows = predicted.sizes[dims[0]] if dims else 1
-    labels = _labels(predicted, dims[0]) if dims else ["all"]
-    categories = [str(name) for name in predicted["category"].values]
-    values = [np.atleast_2d(predicted[key].transpose(*dims, "category").values) for key in ("mean", "lower", "upper")]
+    rows = result.sizes[dims[0]] if dims else 1
+    labels = _labels(result, dims[0]) if dims else ["all"]
+    categories = [str(name) for name in result["category"].values]
+    values = [np.atleast_2d(result[key].transpose(*dims, "category").values) for key in ("mean", "lower", "upper")]
     yes = None if of_outcome else asked(categories)
     order = [yes] if yes is not None else list(np.argsort(-np.abs(values[0]).mean(axis=0), kind="stable")[:CATEGORIES])
     canvas = _forest(ax, style, labels[:ROWS], categories, order, [part[:ROWS] for part in values])
     (axes,) = canvas.axes
-    level = f"{predicted.attrs['ci_prob'] * 100:g} % interval"
+    level = f"{result.attrs['ci_prob'] * 100:g} % interval"
     what = f"of {categories[order[0]]}, " if len(order) == 1 else ""
     kind = (
         ("difference" if dims == ["comparison"] else "mean outcome,")
@@ -84,7 +84,7 @@ def plot_predictions(predicted: Any, *, ax: Any = None, **style: Any) -> Any:
         else "difference of shares"
         if dims == ["comparison"]
         else "slope of the share"
-        if "variable" in predicted.coords
+        if "variable" in result.coords
         else "share"
     )
     axes.set_xlabel(plain(f"{kind} {what}{level}"), fontsize=LABEL)
@@ -93,25 +93,33 @@ def plot_predictions(predicted: Any, *, ax: Any = None, **style: Any) -> Any:
     elif dims == ["group"] and len(order) == 1:
         axes.axvline(values[0][0, order[0]], color="0.5", lw=0.8, zorder=0)  # the first group is the population
     more = f" (the first {ROWS} of {rows:,} rows)" if ROWS < rows else ""
-    title = predicted.attrs.get("question") if dims == ["group"] else ""
-    title = title or (predicted.attrs.get("question") if of_outcome else "Predicted shares")
-    return canvas.finish(title, most=3, width=50, legend=len(order) > 1, more=more)
+    title = result.attrs.get("question") if dims == ["group"] else ""
+    title = title or (result.attrs.get("question") if of_outcome else "Predicted shares")
+    return canvas.finish(title, most=3, legend=len(order) > 1, more=more)
 
 
-def drawn_forest(terms: list[str], what: str, values: list[Any], level: str) -> Any:
+def is_predicted(answer: xr.Dataset) -> bool:
+    """Return whether plot_predictions draws an answer: intervals of categories, or of an outcome, along one dim at most."""
+    names = answer["mean"].dims if {"mean", "lower", "upper"} <= set(answer.data_vars) else ()
+    return names == ("comparison",) or ("category" in names and len(names) <= 2)
+
+
+def drawn_forest(
+    terms: list[str], what: str, values: list[Any], level: str, *, ax: Drawn | None = None, **style: Any
+) -> Drawn:
     """Return a figure of coefficients: means, lower and upper ends of shape (terms, 1)."""
     labels = [term_in_words(name) for name in terms[:ROWS]]
-    canvas = _forest(None, {}, labels, [what], [0], [part[:ROWS] for part in values])
+    canvas = _forest(ax, style, labels, [what], [0], [part[:ROWS] for part in values])
     canvas.axes[0].axvline(0, color="0.5", lw=0.8, zorder=0)
     canvas.axes[0].set_xlabel(plain(f"coefficient of {what}, {level}"), fontsize=LABEL)
-    return canvas.finish("", most=3, width=50, legend=False, more="")
+    return canvas.finish("", most=3, legend=False, more="")
 
 
 def _forest(ax, style, labels, categories, order, values):
     """Return the canvas of a forest of some categories: means, lower and upper ends of shape (labels, categories)."""
-    canvas = Canvas(ax, style, (WIDTH, 1.0 + 0.26 * len(labels) * max(1, 0.55 * len(order))))
+    canvas = Canvas(ax, style, (WIDTH, 1.0 + max(pitch(labels), 0.15 * len(order)) * len(labels)))
     series = [(categories[x], *(part[:, x] for part in values)) for x in order]
-    forest(canvas.axes[0], labels, series, palette=canvas.colors)
+    forest(canvas.axes[0], labels, series, width=canvas.beside, palette=canvas.colors)
     return canvas
 
 

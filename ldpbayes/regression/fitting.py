@@ -90,13 +90,13 @@ class Settings(TypedDict, total=False):
     cluster: str | None
     categories: Sequence[str] | None
     reference: str | None
-    prior: float | Mapping[str, float] | None
+    scale: float | Mapping[str, float] | None
     draws: int
     chains: int
     random_seed: int | None
     ci_prob: float
     progressbar: bool
-    missing: str
+    incomplete: str
     deniers: str | Mapping[str, Any] | None
     family: str | None
     private: str | None
@@ -144,14 +144,14 @@ def regress(
     cluster: str | None = None,
     categories: Sequence[str] | None = None,
     reference: str | None = None,
-    prior: float | Mapping[str, float] | None = None,
+    scale: float | Mapping[str, float] | None = None,
     method: str = "auto",
     draws: int = 1000,
     chains: int = 4,
     random_seed: int | None = None,
     ci_prob: float = 0.95,
     progressbar: bool = False,
-    missing: str = "refuse",
+    incomplete: str = "refuse",
     deniers: str | Mapping[str, Any] | None = None,
     family: str | None = None,
     private: str | None = None,
@@ -191,16 +191,16 @@ def regress(
         Labels of the private answer, in the order of the protocol's categories.
     reference : str, optional
         The category that coefficients are log odds against; the first by default. It does not change the model.
-    prior : float or mapping of term to float, optional
-        Standard deviations of the coefficients: log odds between two categories for one sd of the column, by default 2.5,
-        and π for the intercept; a mapping names terms, factors of effects and walks (their half-normal scale: by default 1
+    scale : float or mapping of term to float, optional
+        Prior sds of the coefficients: log odds between two categories for one sd of the column, by default 2.5, and π for
+        the intercept; a mapping names terms, factors of effects and walks (their half-normal scale: by default 1
         for the log odds of one sd of the column that varies) and monotone effects, whose change has the scale of a column
         with equal steps. Maximum likelihood has none.
     method : {"auto", "weighted", "hmc", "nuts", "mle"}
         ``auto`` weighs draws about the mode, takes Hamiltonian Monte Carlo where their weights cannot be trusted, and NUTS
         where its trajectories do not hold; ``mle`` is maximum likelihood.
     draws, chains, random_seed, ci_prob, progressbar : as in fit
-    missing : {"refuse", "drop"}
+    incomplete : {"refuse", "drop"}
         What becomes of rows in which a covariate, the report or what is stated of it is missing: design, count, weight.
     deniers : str or mapping, optional
         The formula of the share δ who deny, such as "age": logit δ is linear in its terms, "1" is one number. A mapping also
@@ -214,7 +214,7 @@ def regress(
         The formula of that private answer, such as ``"answer ~ age + female"``; by default it has the outcome's other terms.
     link : {"logit", "probit", "cloglog", "cauchit"}
         Of two categories: what is linear in the terms. The complementary log-log is that of the category which is not the
-        reference. Scales of ``prior`` are log odds with every link: of columns where both shares are ½, of the intercept
+        reference. ``scale`` is of log odds with every link: of columns where both shares are ½, of the intercept
         at any share.
 
     totals : mapping of category to share, or to (share, sd), optional
@@ -226,7 +226,7 @@ def regress(
     -------
     Result, or Maximum for ``mle``
         Posterior variables ``coefficients`` (term, category), log odds against the reference category, and ``distribution``,
-        the distribution of a person drawn from the rows. ``predictions``, ``comparisons``, ``slopes``, ``odds_ratios`` and
+        the distribution of a person drawn from the rows. ``predictions``, ``comparisons``, ``slopes``, ``odds_ratio`` and
         ``poststratify`` take it. With an outcome they are of the private answer, and ``outcome_coefficients``
         (outcome_term) are beside them; ``predictions`` and ``comparisons`` are then of the outcome, too.
 
@@ -257,10 +257,10 @@ def regress(
         estimates=False,
         exclude=(),
     )
-    checks.choice(missing, "missing", ("refuse", "drop"))
+    checks.choice(incomplete, "incomplete", ("refuse", "drop"))
     checks.choice(link, "link", ("logit", *LINKS))
-    if method == "mle" and prior is not None:
-        raise ArgumentError("prior must be left out with method='mle', which has none.")
+    if method == "mle" and scale is not None:
+        raise ArgumentError("scale must be left out with method='mle', which has no prior.")
     parsed = Formula.parse(formula)
     predicted = Predicted.asked(parsed, family, private)
     stated: dict[str, Any] = {"design": design, "count": count, "weights": weights, "strata": strata, "cluster": cluster}
@@ -274,17 +274,17 @@ def regress(
     honesty, labels = denying.honest(protocol, data, labels, predicted is not None)
     data, of_denial, where = denying.asked(deniers, data, parsed.answer, honesty)
     outcome = () if predicted is None else predicted.columns
-    columns, reports, beside, rows = _read(parsed, data, protocol, report, missing, stated, labels, of_denial, outcome)
+    columns, reports, beside, rows = _read(parsed, data, protocol, report, incomplete, stated, labels, of_denial, outcome)
     experiment = lists.traits_of(reports.pooled)
     if experiment is not None and of_denial is not None:
         raise ArgumentError("deniers must be left out of a list; ListExperiment takes them as shares, ceiling and floor.")
     if of_denial is not None:
         reports = denying.apart(reports, where) if honesty is None else honesty.apart(reports)
     reference = checks.column(reference, "reference")
-    records, of_answer = None, prior
+    records, of_answer = None, scale
     if predicted is not None:
         answers = reports.pooled.answers if experiment is None else experiment.traits
-        records, of_answer = predicted.of(rows, reports, answers, reference).under(prior, columns.terms)
+        records, of_answer = predicted.of(rows, reports, answers, reference).under(scale, columns.terms)
     if reports.pooled.device_law is not None:
         devices.refuse(
             {"method='mle'": method == "mle", "a private predictor": predicted, "deniers": of_denial, "totals": totals}
@@ -321,7 +321,7 @@ class Model:
     prior : Regression
     target : RegressionTarget
     records : OutcomeRecords, optional
-        Of an outcome that hangs on the private answer.
+        Of an outcome that depends on the private answer.
     known : KnownTotals, optional
     """
 
@@ -339,7 +339,7 @@ class Model:
         design: Design,
         reports: RowReports,
         reference: str | None,
-        prior: Any,
+        scale: Any,
         beside: Design | None = None,
         experiment: ListExperiment | None = None,
         link: str = "logit",
@@ -352,7 +352,8 @@ class Model:
         design : Design
         reports : RowReports
         reference : str, optional
-        prior : float or mapping, optional
+        scale : float or mapping, optional
+            As in ``regress``.
         beside : Design, optional
             Of the share who deny.
         experiment : ListExperiment, optional
@@ -383,13 +384,13 @@ class Model:
             raise ArgumentError(f"reference must be one of the categories ({listed(labels)}), got {shown(label)}.")
         if link != "logit" and len(labels) != 2:
             raise ArgumentError(f"link must be logit for {len(labels)} categories: {scale_of(link)} is of two.")
-        scale, between = _scales(prior, design, LINKS[link].unit if link in LINKS else 1.0)
+        scales, between = _scales(scale, design, LINKS[link].unit if link in LINKS else 1.0)
         people = np.bincount(cell, reports.count, len(first))
         regression = kind(
             columns,
             design.terms,
             len(labels),
-            scale,
+            scales,
             tuple(_effects([group for group in groups if group.kind != "mo"], first, people, between)),
             people,
             labels.index(label),
@@ -404,7 +405,7 @@ class Model:
         return cls(design, reports, cell, regression, RegressionTarget(regression, reports.entries(cell, len(first))))
 
     def predicting(self, records: OutcomeRecords) -> "Model":
-        """Return the model with an outcome that hangs on the private answer.
+        """Return the model with an outcome that depends on the private answer.
 
         Raises
         ------
@@ -531,7 +532,7 @@ def _with_reports(data):
     return cells.take([key for key in cells if key not in lost]), f"{len(lost)} of {len(cells)} cells are left out. {why}"
 
 
-def _read(formula, frame, protocol, report, missing, columns, labels=None, of_denial=None, outcome=()):
+def _read(formula, frame, protocol, report, incomplete, columns, labels=None, of_denial=None, outcome=()):
     """Return (Design, RowReports, Design of δ or None, frame of the columns of an outcome)."""
     variables = tuple(dict.fromkeys((*formula.variables, *(of_denial.variables if of_denial else ()), *outcome)))
     cells = cells_of(frame)
@@ -542,7 +543,7 @@ def _read(formula, frame, protocol, report, missing, columns, labels=None, of_de
             raise ArgumentError(f"{extra[0]} must be left out for Cells, which bring their reports along.")
         table = to_pandas(frame.key_columns() | (frame.covariates or {}))
         reports, owner = reports_of_cells(frame)
-        cleaned, kept = clean(table.iloc[owner].reset_index(drop=True), variables, missing=missing)
+        cleaned, kept = clean(table.iloc[owner].reset_index(drop=True), variables, incomplete=incomplete)
         of_rows = {name: getattr(reports, name) for name in ("code", "count", "weight", "strata", "cluster")}
         reports = replace(reports, **{name: None if x is None else x[kept] for name, x in of_rows.items()})
     else:
@@ -550,7 +551,7 @@ def _read(formula, frame, protocol, report, missing, columns, labels=None, of_de
         if protocol is None:
             raise ArgumentError("protocol must say how the reports were made, such as GRR(4, epsilon=1.0), got none.")
         asked = Asked.of(table, protocol, report, formula.answer, columns)
-        cleaned, kept = clean(table, variables, missing=missing, reported=asked.needed(table))
+        cleaned, kept = clean(table, variables, incomplete=incomplete, reported=asked.needed(table))
         reports = read_reports(table, kept, asked, formula.answer, labels)
     if gone := int((~kept).sum()):
         others = any(columns[name] is not None for name in columns)
@@ -600,26 +601,26 @@ def _monotone(group, first, people, scale, columns):
     return Monotone(group.name, group.levels, group.matrix(first), root, scale / unit)
 
 
-def _scales(prior, design, unit):
+def _scales(stated, design, unit):
     """Return (scales of the terms, those of the effects of each factor and over ordered levels, in units of the link)."""
     scales = np.full(len(design.terms), SCALE)
     if "Intercept" in design.terms:
         scales[design.terms.index("Intercept")] = INTERCEPT
     between = {group.name: SCALE if group.kind == "mo" else BETWEEN for group in design.columns.groups}
-    if prior is None:
+    if stated is None:
         return scales, {name: unit * scale for name, scale in between.items()}
-    if not isinstance(prior, Mapping):
-        scale = checks.positive(prior, "prior")
+    if not isinstance(stated, Mapping):
+        scale = checks.positive(stated, "scale")
         between |= {group.name: scale for group in design.columns.groups if group.kind == "mo"}
         scales = np.where(np.array(design.terms) == "Intercept", scales, scale)
         return scales, {name: unit * scale for name, scale in between.items()}
-    for name, value in prior.items():
-        value = checks.positive(value, f"prior of {name}")
+    for name, value in stated.items():
+        value = checks.positive(value, f"scale of {name}")
         written = {effect: re.sub(r"\[[^]]*\]", "", effect).replace("1|", "") for effect in between}
         short = [effect for effect, text in written.items() if name in (effect, text)]
         chosen = [k for k, term in enumerate(design.terms) if term == name or term.split("[")[0] == name]
         if not chosen and not short:
-            raise ArgumentError(f"prior must name terms ({listed([*design.terms, *between])}), got {shown(name)}.")
+            raise ArgumentError(f"scale must name terms ({listed([*design.terms, *between])}), got {shown(name)}.")
         scales[chosen] = value
         between |= dict.fromkeys(short, value)
     return scales, {name: unit * scale for name, scale in between.items()}

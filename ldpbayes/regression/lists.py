@@ -64,7 +64,7 @@ def traits_of(pooled: Collection) -> ListExperiment | None:
     if pooled.apart_by_design:
         raise ArgumentError(
             "A regression on the trait of several lists needs respondents who answer two of them: how the numbers of their "
-            "items go together hangs on the covariates, and no other report says it. Take the lists one by one."
+            "items are related depends on the covariates, and no other report shows it. Take the lists one by one."
         )
     items = sizes.pop()
     traits = dict.fromkeys(label.rsplit("/", len(items))[0] for label in pooled.categories)  # type: ignore[arg-type]

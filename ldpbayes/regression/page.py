@@ -6,6 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from ldpbayes import plots
+from ldpbayes.answer import Answer
+from ldpbayes.answers.odds import odds_ratio
 from ldpbayes.errors import listed
 from ldpbayes.pages.fit import notes_of
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, figure_of, stated
@@ -13,14 +15,16 @@ from ldpbayes.pages.prose import number_of
 from ldpbayes.pages.summary import shares, summary_of_fit
 from ldpbayes.pages.tables import TableRows, filled, interval_of, numbers_of, odds_spec, of_asked, percent, spec_of
 from ldpbayes.priors.links import scale_of
-from ldpbayes.regression.figures import term_in_words
+from ldpbayes.regression.figures import is_predicted, term_in_words
 from ldpbayes.regression.maximum import Maximum
-from ldpbayes.regression.questions import odds_ratios, predictions
+from ldpbayes.regression.questions import predictions
 from ldpbayes.result.facts import facts_of
 
-#: Rows of the figure of predictions.
+#: Questions whose answers plot_predictions draws.
+_PREDICTED = ("comparisons", "poststratify", "predictions", "slopes")
+#: Display: Rows of the figure of predictions.
 PREDICTED = 12
-#: Columns with more numbers than this are predicted at three quantiles.
+#: Display: Columns with more numbers than this are predicted at three quantiles.
 LEVELS = 4
 #: Tables beside the coefficients: title, name of the variable, and dims.
 BESIDE = (
@@ -133,7 +137,7 @@ def _coefficient_columns(summary, rows, prefix, scale):
 
 def _odds_columns(result, rows, ci_prob, priority, heading, means):
     """Return odds ratios with their intervals as columns."""
-    odds, level = odds_ratios(result, ci_prob=ci_prob), interval_of(ci_prob)
+    odds, level = odds_ratio(result, ci_prob=ci_prob), interval_of(ci_prob)
     spec = odds_spec(odds)
     ratio = Column("odds_ratio", heading, spec=spec, priority=priority[0], means=means)
     interval = Column("odds_interval", level, "interval", spec, priority[1], full=f"{level} of the odds ratio")
@@ -212,7 +216,7 @@ def _curves(tree, summary):
 
 
 def _tables_beside(summary):
-    """Yield the tables of who denies, or of how many items of a list apply, and of what that hangs on."""
+    """Yield the tables of who denies, or of how many items of a list apply, and of what that depends on."""
     for title, name, dims in BESIDE:
         if f"{name}_mean" in summary:  # the coefficients need covariates
             spec = spec_of(summary[f"{name}_sd"].values) if name.endswith("coefficients") else ".4f"
@@ -356,11 +360,12 @@ def _facts(tree):
     }
 
 
-def of_subgroups(answer):
-    """Return the figure of the subgroups of a population, or None of another answer."""
-    if "draws" not in answer.data_vars or "group" not in answer.dims:
+def of_predicted(answer):
+    """Return the figure of predictions, comparisons, slopes or a population, or None of another answer."""
+    if not isinstance(answer, Answer) or answer.settings.get("function") not in _PREDICTED or not is_predicted(answer):
         return None
     level = percent(answer.attrs["ci_prob"])
-    caption = f"{answer.attrs['question']}, with {level} intervals; the line is the population."
-    alt = f"One line per subgroup: {caption} The table has the numbers."
-    return figure_of("subgroups", caption, alt, plots.plot_predictions, answer)
+    groups = "group" in answer.dims
+    caption = f"{answer.attrs['question']}, with {level} intervals{'; the line is the population' if groups else ''}."
+    alt = f"One line per {'subgroup' if groups else 'row'}: {caption} The table has the numbers."
+    return figure_of("subgroups" if groups else "predicted", caption, alt, plots.plot_predictions, answer)

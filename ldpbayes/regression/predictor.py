@@ -284,28 +284,28 @@ class OutcomeRecords:
     people: tuple[Any, np.ndarray]
     scales: np.ndarray
 
-    def under(self, prior: Any, others: tuple[str, ...]) -> tuple["OutcomeRecords", Any]:
-        """Return (the records with the scales that a prior states, what of it is left for the private answer).
+    def under(self, scale: Any, others: tuple[str, ...]) -> tuple["OutcomeRecords", Any]:
+        """Return (the records with the scales that are stated, what of these is left for the private answer).
 
         Parameters
         ----------
-        prior : float, mapping or None
+        scale : float, mapping or None
             As in ``regress``.
         others : tuple of str
             Terms of the private answer.
         """
-        scale = self.scales.copy()
-        if not isinstance(prior, Mapping):
-            at = np.arange(scale.size) != self.intercept
-            scale[at] = SCALE if prior is None else checks.positive(prior, "prior")
-            return replace(self, scales=scale), prior
-        rest = dict(prior)
-        for name, value in prior.items():
+        scales = self.scales.copy()
+        if not isinstance(scale, Mapping):
+            at = np.arange(scales.size) != self.intercept
+            scales[at] = SCALE if scale is None else checks.positive(scale, "scale")
+            return replace(self, scales=scales), scale
+        rest = dict(scale)
+        for name, value in scale.items():
             chosen = [k for k, term in enumerate(self.design.terms) if name in (term, term.split("[")[0])]
-            scale[chosen] = checks.positive(value, f"prior of {name}")
+            scales[chosen] = checks.positive(value, f"scale of {name}")
             if chosen and not any(name in (term, term.split("[")[0]) for term in others):
                 del rest[name]
-        return replace(self, scales=scale), rest or None
+        return replace(self, scales=scales), rest or None
 
     @cached_property
     def columns(self) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Maximum likelihood of a private answer and an outcome that hangs on it, with standard errors; why there may be none."""
+"""Maximum likelihood of a private answer and an outcome that depends on it, with standard errors; why there may be none."""
 
 from typing import Any
 
@@ -71,7 +71,7 @@ def estimate(target: OutcomeTarget, n: int, ci_prob: float, near: float) -> Outc
     linked += dependent(rows, np.ones(len(rows)), tuple(records.design.terms))
     if linked:
         raise InfeasibleError(
-            f"The design is rank-deficient: {listed(linked)} hang on the other columns; leave columns out."
+            f"The design is rank-deficient: {listed(linked)} depend on the other columns; leave columns out."
         )
     target, (z, *_), lower = predictor_target.climb(target)
     information = -target.hessian(z)

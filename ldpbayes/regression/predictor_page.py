@@ -94,11 +94,12 @@ def _figure(summary, y, family, prefix):
     return Figure("outcome", caption, f"Forest plot: {caption} The table has the numbers.", draw)
 
 
-def _drawn(summary, y, prefix):
+def _drawn(summary, y, prefix, **style):
     terms = [str(name) for name in summary["outcome_term"].values]
     at = [k for k, name in enumerate(terms) if name != "Intercept"]
     values = [summary[f"{prefix}{key}"].values[at, None] for key in ("mean", "lower", "upper")]
-    return figures.drawn_forest([terms[k] for k in at], y, values, f"{percent(summary.attrs['ci_prob'])} interval")
+    level = f"{percent(summary.attrs['ci_prob'])} interval"
+    return figures.drawn_forest([terms[k] for k in at], y, values, level, **style)
 
 
 def _number(value, sd):

@@ -1,4 +1,4 @@
-"""The joint density of a private answer and an open outcome that hangs on it: no answer is drawn, all are summed.
+"""The joint density of a private answer and an open outcome that depends on it: no answer is drawn, all are summed.
 
 A row with report r and outcome y has the likelihood Σ_z P(r | z) P(z | x) f(y | z, x). Its logarithm is formed on the log
 scale, category by category.

@@ -29,10 +29,10 @@ from ldpbayes.sources.base import foreign
 
 #: What the subgroup of all is called.
 POPULATION = "population"
-#: Margins may differ in total by this share; raking ends where no cell moves by more than the second, at most after so many
-#: rounds.
+#: Mathematics: Margins may differ in total by this share; raking ends where no cell moves by more than the second, at most
+#: after so many rounds.
 MARGINS_APART, RAKED, MOST_RAKED = 1e-3, 1e-9, 2000
-#: A slope is a difference over this share of the column's standard deviation.
+#: Mathematics: A slope is a difference over this share of the column's standard deviation.
 STEP = 1e-3
 asks = base.asking(
     base.WORDS
@@ -138,7 +138,7 @@ class Fitted:
     def effects(self, columns: Columns, coefficients: NDArray) -> list[NDArray]:
         """Return the effects of the levels of each group, those of the fit and then new ones, each (S, levels, a).
 
-        A new group has draws of its prior given their sd, a new place of a walk those given its neighbours; they hang on
+        A new group has draws of its prior given their sd, a new place of a walk those given its neighbours; they depend on
         its name and on the seed of the fit alone, so that questions can be compared.
         """
         at, effects, k = columns.common.shape[1], [], len(columns.groups)
@@ -354,22 +354,14 @@ def slopes(result: xr.DataTree, variable: str, *, data: Any = None, ci_prob: flo
     return fitted.noted(answer.assign_coords(variable=variable), fitted.design.new(frame), weight)
 
 
-@asks
-def odds_ratios(result: xr.DataTree | Maximum, *, ci_prob: float = 0.95) -> Answer:
-    """Return the coefficients as odds ratios against the reference category.
-
-    Parameters
-    ----------
-    result : Result or Maximum
-        A result of regress.
-    ci_prob : float
-        Of the intervals: equal-tailed, or by the normal approximation for maximum likelihood.
-
-    Returns
-    -------
-    Answer
-        odds_ratio (the posterior median, or the estimate), lower and upper (term, category).
-    """
+def odds_ratio(
+    result: xr.DataTree | Maximum, first: None, second: None, *, kind: str, target: str, ci_prob: float
+) -> Answer:
+    """Return the coefficients as odds ratios against the reference category, as ``answers.odds_ratio`` does."""
+    if first is not None or second is not None:
+        raise ArgumentError("first and second must be left out for a regression, whose coefficients are its odds ratios.")
+    checks.choice(kind, "kind", ("local",))
+    checks.choice(target, "target", ("distribution",))
     ci_prob = checks.level(ci_prob)
     link = facts_of(result).get("link", "logit") if isinstance(result, (Maximum, xr.DataTree)) else "logit"
     if link != "logit":
@@ -379,8 +371,6 @@ def odds_ratios(result: xr.DataTree | Maximum, *, ci_prob: float = 0.95) -> Answ
         columns = summary[["odds_ratio", "odds_lower", "odds_upper"]]
         columns = columns.rename(odds_lower="lower", odds_upper="upper")
         return Answer(columns.data_vars, columns.coords, {**columns.attrs, "question": "Odds ratios"})
-    if not isinstance(result, xr.DataTree) or "regression" not in facts_of(result):
-        raise ArgumentError("result must be what regress returned.")
     draws = result.children["posterior"].dataset["coefficients"].drop_sel(category=result.attrs["reference"])
     flat = draws.values.reshape(-1, *draws.shape[2:])
     summary = result["summary"].to_dataset().drop_sel(category=result.attrs["reference"])

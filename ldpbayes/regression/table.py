@@ -15,10 +15,10 @@ def clean(
     table: Any,
     variables: Sequence[str],
     *,
-    missing: str = "refuse",
+    incomplete: str = "refuse",
     extra: Sequence[str] = (),
     reported: Mapping[str, np.ndarray] | None = None,
-    remedy: str = "fill it in, or drop them with missing='drop'",
+    remedy: str = "fill it in, or drop them with incomplete='drop'",
 ) -> tuple[Any, np.ndarray]:
     """Return (pandas frame of the variables in plain types, which rows are kept).
 
@@ -26,7 +26,7 @@ def clean(
     ----------
     table : pandas.DataFrame
     variables : sequence of str
-    missing : {"refuse", "drop"}
+    incomplete : {"refuse", "drop"}
         What becomes of rows where a variable, or a column that they need, is missing.
     extra : sequence of str
         Other columns that must exist.
@@ -52,7 +52,7 @@ def clean(
     for name in dict.fromkeys((*variables, *reported)):
         values = table[name]
         gone = values.isna().to_numpy() & (True if name in variables else reported[name])
-        if gone.any() and missing == "refuse":
+        if gone.any() and incomplete == "refuse":
             raise DataError(
                 f"is missing in {int(gone.sum()):,} of {len(table):,} rows; {remedy}",
                 field=name,

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaln
@@ -55,7 +55,7 @@ class Repeated(AbstractHistories):
     """
 
     protocol: AbstractProtocol
-    times: tuple[tuple[int, int], ...] | None = None
+    times: Any = None  # a Times comes in
     name: ClassVar[str] = "repeated"
     memoized: ClassVar[bool] = False
     file_parameters: ClassVar[str] = "of (a table: protocol and its parameters), times"
@@ -77,16 +77,16 @@ class Repeated(AbstractHistories):
 
     # ---- levels --------------------------------------------------------------------------------------------------------
     @property
-    def epsilon_infinity(self):
+    def epsilon_infinity(self) -> float:  # type: ignore[override]
         return math.inf
 
     epsilon_one = passed_on("protocol", "epsilon")
 
     @property
-    def epsilon_changing(self):
+    def epsilon_changing(self) -> float:
         return math.inf
 
-    def spent(self, times):
+    def spent(self, times: int) -> float:
         """Return T ε, rounded up: the level of so many fresh reports."""
         times, epsilon = checks.integer(times, "times", 1, checks.MAX_COUNT), self.protocol.epsilon
         return math.inf if math.isinf(epsilon) else float_above(times * Fraction(epsilon))

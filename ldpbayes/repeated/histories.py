@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -48,7 +48,7 @@ class AbstractHistories(AbstractProtocol):
         who take new and former ones at the same times. That and when a user goes over to another one is not hidden.
     """
 
-    times: tuple[tuple[int, int], ...] | None
+    times: Any  # a Times comes in
     epsilon_infinity: float
     epsilon_one: float
 

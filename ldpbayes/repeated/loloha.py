@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from ldpbayes import checks, entropy, hashing
 from ldpbayes.arrays import blocks
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.repeated.constants import TOGETHER
-from ldpbayes.repeated.histories import Rates, constant, counts_of
+from ldpbayes.repeated.histories import Rates, Times, constant, counts_of
 from ldpbayes.repeated.memoized_grr import AbstractMemoizedSymbols, instant_level, with_instant
 
 
@@ -60,7 +60,7 @@ class LOLOHA(AbstractMemoizedSymbols):
     epsilon_instant: float
     buckets: int
     family: str = "ldpbayes"
-    times: tuple[tuple[int, int], ...] | None = None
+    times: Any = None  # a Times comes in
     name: ClassVar[str] = "loloha"
     report_fields: ClassVar[tuple[str, ...]] = ("seed", "counts")
     file_parameters: ClassVar[str] = "epsilon_infinity, epsilon_one or epsilon_instant, buckets, family='ldpbayes', times"
@@ -76,8 +76,15 @@ class LOLOHA(AbstractMemoizedSymbols):
 
     @classmethod
     def from_levels(
-        cls, n_categories, epsilon_infinity, epsilon_one, buckets=None, times=None, family="ldpbayes", rule="published"
-    ):
+        cls,
+        n_categories: int,
+        epsilon_infinity: float,
+        epsilon_one: float,
+        buckets: int | None = None,
+        times: Times = None,
+        family: str = "ldpbayes",
+        rule: str = "published",
+    ) -> "LOLOHA":
         """Return the protocol one report of which costs ε_1.
 
         Parameters

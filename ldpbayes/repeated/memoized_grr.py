@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from ldpbayes.repeated.constants import COUNTED_TOGETHER
 from ldpbayes.repeated.histories import (
     AbstractHistories,
     Rates,
+    Times,
     check_level_pair,
     check_times,
     count_vectors,
@@ -65,14 +66,14 @@ class AbstractMemoizedSymbols(AbstractHistories):
         return GRR(self.size, self.epsilon_instant)
 
     @property
-    def epsilon_one(self):
+    def epsilon_one(self) -> float:  # type: ignore[override]
         """Level of one report: with λ(ε) = β/(size + β), GRR after GRR has λ(ε_1) = λ(ε_∞) λ(ε_2)."""
         drawn = [self.size / (self.size + math.expm1(epsilon)) for epsilon in (self.epsilon_infinity, self.epsilon_instant)]
         uniform = sum(drawn) - math.prod(drawn)  # 1 − λ(ε_∞) λ(ε_2)
         return math.log1p(self.size * (1 - drawn[0]) * (1 - drawn[1]) / uniform)
 
     @property
-    def epsilon_changing(self):
+    def epsilon_changing(self) -> float:
         return self.size * self.epsilon_infinity
 
     def level_ratio(self, times):
@@ -175,7 +176,7 @@ class MemoizedGRR(AbstractMemoizedSymbols):
     n_categories: int
     epsilon_infinity: float
     epsilon_instant: float
-    times: tuple[tuple[int, int], ...] | None = None
+    times: Any = None  # a Times comes in
     name: ClassVar[str] = "memoized_grr"
     report_fields: ClassVar[tuple[str, ...]] = ("counts",)
     file_parameters: ClassVar[str] = "epsilon_infinity, epsilon_one or epsilon_instant, rule='exact' or 'published', times"
@@ -185,7 +186,9 @@ class MemoizedGRR(AbstractMemoizedSymbols):
         return self.n_categories
 
     @classmethod
-    def from_levels(cls, n_categories, epsilon_infinity, epsilon_one, times=None, rule="exact"):
+    def from_levels(
+        cls, n_categories: int, epsilon_infinity: float, epsilon_one: float, times: Times = None, rule: str = "exact"
+    ) -> "MemoizedGRR":
         """Return the protocol one report of which costs ε_1.
 
         Parameters

@@ -1,7 +1,7 @@
 """RAPPOR with both stages: a user's permanent Bloom filter, and any number of instantaneous reports on it."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ldpbayes import entropy
 from ldpbayes.errors import ArgumentError
@@ -46,7 +46,7 @@ class MemoizedRappor(memoized_bits.AbstractMemoizedBits):
     """
 
     protocol: Rappor
-    times: tuple[tuple[int, int], ...] | None = None
+    times: Any = None  # a Times comes in
     name: ClassVar[str] = "memoized_rappor"
     report_fields: ClassVar[tuple[str, ...]] = ("cohort", "times", "ones")
     file_parameters: ClassVar[str] = "those of rappor; times"

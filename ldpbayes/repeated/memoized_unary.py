@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.repeated import memoized_bits
 from ldpbayes.repeated.histories import (
     Rates,
+    Times,
     check_level_pair,
     check_times,
 )
@@ -69,7 +70,7 @@ class MemoizedUnary(memoized_bits.AbstractMemoizedBits):
     lam: float
     on: float
     off: float
-    times: tuple[tuple[int, int], ...] | None = None
+    times: Any = None  # a Times comes in
     name: ClassVar[str] = "memoized_unary"
     report_fields: ClassVar[tuple[str, ...]] = ("times", "ones")
     file_parameters: ClassVar[str] = "kappa, lam, on, off; or epsilon_infinity, epsilon_one, variant (l-osue, …); times"
@@ -87,7 +88,14 @@ class MemoizedUnary(memoized_bits.AbstractMemoizedBits):
         object.__setattr__(self, "times", check_times(self.times))
 
     @classmethod
-    def from_levels(cls, n_categories, epsilon_infinity, epsilon_one, variant="l-osue", times=None):
+    def from_levels(
+        cls,
+        n_categories: int,
+        epsilon_infinity: float,
+        epsilon_one: float,
+        variant: str = "l-osue",
+        times: Times = None,
+    ) -> "MemoizedUnary":
         """Return the chain one report of which costs ε_1.
 
         Parameters
@@ -127,7 +135,7 @@ class MemoizedUnary(memoized_bits.AbstractMemoizedBits):
         return chain(lam, *shown(off))
 
     @classmethod
-    def rappor(cls, n_categories, p, q, f, times=None):
+    def rappor(cls, n_categories: int, p: float, q: float, f: float, times: Times = None) -> "MemoizedUnary":
         """Return basic RAPPOR(p, q, f): bits replaced by fair coins with probability f, then shown with probability q or p.
 
         Parameters
@@ -147,7 +155,7 @@ class MemoizedUnary(memoized_bits.AbstractMemoizedBits):
 
     # ---- levels --------------------------------------------------------------------------------------------------------
     @property
-    def epsilon_infinity(self):
+    def epsilon_infinity(self) -> float:  # type: ignore[override]
         kappa, lam = (Fraction(threshold, 2**entropy.BITS) for threshold in self._thresholds[:2])
         return log_above(kappa * (1 - lam) / (lam * (1 - kappa)))
 

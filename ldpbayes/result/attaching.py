@@ -20,10 +20,10 @@ _USUAL = ("p", "P", "distribution")
 
 def attach(
     trace: xr.DataTree,
-    data: Collection | Cells,
+    collection: Collection | Cells,
     *,
     var_name: str | None = None,
-    prior: str = "that of the model",
+    prior_label: str = "that of the model",
     random_seed: int | None = None,
     ci_prob: float = 0.95,
 ) -> Result:
@@ -33,12 +33,12 @@ def attach(
     ----------
     trace : DataTree
         What ``pm.sample`` returned.
-    data : Collection, Tally, Summary or Cells
+    collection : Collection, Tally, Summary or Cells
         What ``observe`` was given.
     var_name : str, optional
         The variable of the trace that holds P, with dims chain, draw, [cell,] category; by default ``p``, ``P`` or
         ``distribution``, the first of them that the trace has.
-    prior : str
+    prior_label : str
         How to describe the model's prior.
     random_seed : int, optional
         Of the draws of F.
@@ -50,7 +50,7 @@ def attach(
     Result
         A result as ``fit`` returns it: answers, plots, ``save`` and ``extend("log_likelihood", "posterior_predictive")``
         take it. Where some deny or ignore the device, P is that of the answers, and their shares stand beside it. All other
-        variables of the trace are kept and summarized as well. So are its groups ``prior``, ``log_prior`` and those of
+        variables of the trace are kept and summarized as well. So are its groups ``prior_label``, ``log_prior`` and those of
         predictions, with the observed values beside them. Observed values of the result that are called as one of the
         model's get ``data_`` before their name. A dimension of the trace that is called as one of the result's but has
         other labels is renamed to ``{variable}_{dimension}``; one that is called as the grouping column of the cells is
@@ -69,28 +69,26 @@ def attach(
     draw of P. Where the reports were not kept (summaries), or such draws would take too long, only E[T | P] = P∘∇ℓ(P),
     averaged over the draws, is known: the summary then has the mean of F alone, and the posterior no variable ``frequency``.
     """
-    checks.text(prior, "prior")
-    data = with_outcomes(as_data(data, "data"))
-    draws, var_name = _draws(trace, data, var_name)
-    if random_seed is None:
-        random_seed = int(np.random.SeedSequence().generate_state(1)[0])
-    random_seed = checks.integer(random_seed, "random_seed", minimum=0)
+    checks.text(prior_label, "prior_label")
+    collection = with_outcomes(as_data(collection))
+    draws, var_name = _draws(trace, collection, var_name)
+    random_seed = checks.seed(random_seed)
     ci_prob = checks.level(ci_prob)
-    others, coords = _others(trace, data, var_name)
+    others, coords = _others(trace, collection, var_name)
     settings = {"var_name": var_name, "random_seed": random_seed, "ci_prob": ci_prob}
     reason = "Sampled with a model of the caller's own."
-    drawn, labels, mean, how = of_draws(data, draws, others, np.random.default_rng(random_seed))
+    drawn, labels, mean, how = of_draws(collection, draws, others, np.random.default_rng(random_seed))
     diagnostics, stats = Diagnostics(), _statistics(trace)
     exact = {} if mean is None else {"frequency_mean": mean}
     fit = Fit(
-        data,
-        prior,
+        collection,
+        prior_label,
         "attached",
         settings,
         drawn,
         coords=coords | labels,
         stats=stats,
-        facts={"random_seed": random_seed, "reason": reason, "frequency_draws": how} | data.explained(),
+        facts={"random_seed": random_seed, "reason": reason, "frequency_draws": how} | collection.explained(),
         summary=summarize(drawn, diagnostics, ci_prob, exact=exact, stats=stats),
     )
     tree = write(fit)

@@ -8,7 +8,7 @@ import xarray as xr
 
 from ldpbayes import checks
 
-#: The group of what a reader seldom asks for.
+#: The group of what a reader rarely asks for.
 DETAILS = "details"
 #: What a reader asks first: attrs of the tree itself, at most twenty of them on a result.
 FIRST = frozenset(

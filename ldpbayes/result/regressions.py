@@ -90,13 +90,13 @@ def _of_pairs(posterior, design, table, log_constants, pair, denied, device, lin
             eta = eta + design[name].values[cell] @ effects
         shares = log_softmax(logits_of(eta, *link), axis=-1)
         rows = table[code] if device is None else table[:, code]
-        if denied is not None:  # rows that hang on δ
+        if denied is not None:  # rows that depend on δ
             delta = expit(design["denial_columns"].values[cell] @ _flat(posterior["denial_coefficients"]))
             places = [list(posterior["category"].values).index(label) for label in posterior["denied"].values]
             denied_rows = np.array(np.broadcast_to(rows, shares.shape))
             denied_rows[..., places] = rows[:, places] * (1 - delta) + denied[code] * delta
             rows = denied_rows
-        elif device is None and rows.ndim > 2:  # that hang on how many items of a list apply
+        elif device is None and rows.ndim > 2:  # that depend on how many items of a list apply
             slopes = _flat(posterior["item_coefficients"]) if "item_coefficients" in posterior else np.zeros((size, 0))
             moved = slopes @ design["columns"].values[cell, 1:].T
             # Of several lists a label joins the numbers of each, such as 1/3.

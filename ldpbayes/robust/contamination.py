@@ -22,9 +22,9 @@ from ldpbayes.inference.ends import tails
 from ldpbayes.presenting import recorded
 from ldpbayes.protocols.base import Binomials
 
-#: Categories whose ranges are worked out one by one where no support counts give them.
+#: Time: Categories whose ranges are worked out one by one where no support counts give them.
 MOST = 1000
-#: Points of the curve of a conclusion.
+#: Display: Points of the curve of a conclusion.
 POINTS = 61
 #: The ends of a range: of the estimate, and with sampling error.
 ENDS = ("low", "high", "confidence_low", "confidence_high")
@@ -53,7 +53,7 @@ class ContaminationHull(Answer):
 @recorded
 def contamination_hull(
     collection: Collection | Tally,
-    question: str | Sequence[str] | None = None,
+    categories: str | Sequence[str] | None = None,
     *,
     share: float | Sequence[float] = (0.01, 0.05, 0.1),
     channel: str | None = None,
@@ -73,7 +73,7 @@ def contamination_hull(
     ----------
     collection : Collection or Tally
         One channel, or several with ``channel``.
-    question : str or sequence of str, optional
+    categories : str or sequence of str, optional
         A category; several, for their sum; or a conclusion such as "yes > 0.2", "a + b < 10 %" or "apples > pears". By
         default every category for itself.
     share : float or sequence of float
@@ -112,15 +112,15 @@ def contamination_hull(
     n = tally.n_reports
     fakes = np.floor(shares * n * (1 + 1e-12)).astype(np.int64)
     form = tally.protocol.binomials(tally.reports, tally.counts)
-    if question is None:
+    if categories is None:
         if form is None and len(labels) > MOST:
             raise InfeasibleError(
                 f"The range of every category is worked out for at most {MOST:,} of them here, got {len(labels):,}; ask one."
             )
         text, names, weights, threshold, above = "every category", labels, np.eye(len(labels)), math.nan, True
     else:
-        name, one, threshold, above = _asked(question, labels)
-        text, names, weights = question if isinstance(question, str) else name, (name,), one[None]
+        name, one, threshold, above = _asked(categories, labels)
+        text, names, weights = categories if isinstance(categories, str) else name, (name,), one[None]
     every = [_Ends.of(tally, row, ci_prob, form) for row in weights]
     low, high, sure_low, sure_high = np.array([ends(fakes) for ends in every]).transpose(1, 2, 0)
     estimate = np.array([ends.estimate for ends in every])
@@ -128,14 +128,14 @@ def contamination_hull(
     arrays: dict[str, tuple] = {name: (("share", "quantity"), values) for name, values in ranges.items()}
     arrays |= {"estimate": ("quantity", estimate), "fakes": ("share", fakes)}
     facts: dict[str, Any] = {"turning": math.nan, "turning_confident": math.nan}
-    if question is not None:
+    if categories is not None:
         facts, curve = _turned(every[0], shares, threshold)
         arrays |= {f"curve_{name}": ("at", values) for name, values in curve.items()}
     facts |= {"source": f"{mechanisms({tally.name: [(0, tally)]})}, by the unbiased estimate"}
     facts |= {"question": text, "n": n, "ci_prob": ci_prob, "exact": every[-1].exact, "threshold": threshold}
     hull = ContaminationHull(arrays, {"share": shares, "quantity": list(names)}, facts)
     holds = None if math.isnan(threshold) else bool(estimate[0] > threshold if above else estimate[0] < threshold)
-    hull.attrs["sentence"] = _of_every_category(hull) if question is None else _sentence(hull, holds)
+    hull.attrs["sentence"] = _of_every_category(hull) if categories is None else _sentence(hull, holds)
     return hull
 
 
@@ -172,11 +172,11 @@ def _shares(share: Any) -> FloatArray:
     return out
 
 
-def _asked(question: str | Sequence[str], labels: tuple[str, ...]) -> tuple[str, FloatArray, float, bool]:
+def _asked(asked: str | Sequence[str], labels: tuple[str, ...]) -> tuple[str, FloatArray, float, bool]:
     """Return (name, weights, threshold or nan, whether the conclusion says above) of a question."""
-    parts, sign, right = conclusion(question, labels, "question")
+    parts, sign, right = conclusion(asked, labels, "categories")
     if len(parts) == len(labels):
-        raise ArgumentError(f"question must leave some category out, got {shown(question)}.")
+        raise ArgumentError(f"categories must leave some category out, got {shown(asked)}.")
     weights = np.isin(labels, parts).astype(float)
     name, threshold = words(parts), math.nan if right is None else 0.0
     if isinstance(right, str):

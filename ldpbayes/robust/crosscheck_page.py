@@ -13,6 +13,8 @@ from ldpbayes.pages.tables import TableRows, filled
 from ldpbayes.plots.base import NAMES
 from ldpbayes.robust.constants import AT_MEANS
 
+#: Which column is left out first where there is little room: the largest number; 4 unless stated.
+_PRIORITY = {"mle": 3, "oracle": 5}
 _MCSE = "The same difference in Monte Carlo standard errors."
 
 
@@ -25,12 +27,12 @@ def _of_one(check, title) -> Page:
     rows, away = TableRows(check, "category"), check["away"]
     columns = [
         *(rows.label("category"), rows.number("mean", "mean"), rows.number("sd", "sd")),
-        rows.number("difference_sd", "NUTS − mean (sd)", "+.3f", 4),
+        rows.number("difference_sd", "NUTS − mean (sd)", "+.3f", 2),
         rows.number("difference_mcse", "(MCSE)", "+.2f", 1, _MCSE),
     ]
     for name in map(str, away["estimator"].values):
         heading = f"{NAMES.get(name, name)} − mean (sd)"
-        column = Column(f"{name}_difference_sd", heading, spec="+.2f", priority=3 + (name != "mle"))
+        column = Column(f"{name}_difference_sd", heading, spec="+.2f", priority=_PRIORITY.get(name, 4))
         columns.append((column, rows.numbers(away.sel(estimator=name))))
     columns.append((Column("verdict", "verdict", "text"), rows(check["verdict"]).tolist()))
     heading = f"{title}: {check['reference'].item()} against {check['sampler'].item()}"

@@ -1,6 +1,7 @@
 """Several answers to one question side by side: exact, NUTS, MLE, cvxpy and oracle, and whether the channel fits at all."""
 
 import math
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -15,7 +16,6 @@ from ldpbayes.fitness.base import Check
 from ldpbayes.fitness.checking import check
 from ldpbayes.fitness.constants import MIN_P_VALUE
 from ldpbayes.fitting import fit
-from ldpbayes.methods.base import seed
 from ldpbayes.presenting import recorded
 from ldpbayes.priors import DEFAULT, prior_for
 from ldpbayes.road.ruling import rule
@@ -24,9 +24,9 @@ from ldpbayes.robust.convex import convex_maximum
 from ldpbayes.robust.enumerating import enumerate_outcomes, known_devices
 from ldpbayes.theory.enumeration import Enumeration
 
-#: Two posteriors agree where their means differ by at most this many Monte Carlo standard errors.
+#: Rule: Two posteriors agree where their means differ by at most this many Monte Carlo standard errors.
 MAX_MCSE = 4.0
-#: A point estimate further than this many posterior sd from the posterior mean is pointed out (not a failure).
+#: Rule: A point estimate further than this many posterior sd from the posterior mean is pointed out (not a failure).
 MAX_SD = 3.0
 #: Name of the reference where the posterior is a sum over all tallies of the true values, without a Monte Carlo error.
 ENUMERATION = "enumeration"
@@ -56,7 +56,15 @@ class CrossCheck(Answer):
 
 
 @recorded
-def crosscheck(collection, prior=DEFAULT, *, random_seed=None, draws=1000, chains=4, progressbar=False):
+def crosscheck(
+    collection: Any,
+    prior: Any = DEFAULT,
+    *,
+    random_seed: int | None = None,
+    draws: int = 1000,
+    chains: int = 4,
+    progressbar: bool = False,
+) -> CrossCheck:
     """Return exact (where feasible), NUTS, MLE, cvxpy's maximum and oracle side by side, and the predictive check.
 
     Parameters
@@ -65,7 +73,8 @@ def crosscheck(collection, prior=DEFAULT, *, random_seed=None, draws=1000, chain
         Cells are compared one by one, each with the prior of one distribution, and with the laws of an uncertain device as
         if no other cell told of it. MLE, oracle and cvxpy then take the device at its means.
     prior : as in fit
-    random_seed : int or Generator, optional
+    random_seed : int, optional
+        Of both posteriors and of the predictive check; drawn, and stated, where None.
     draws, chains : int
         Of both posteriors.
     progressbar : bool
@@ -76,16 +85,16 @@ def crosscheck(collection, prior=DEFAULT, *, random_seed=None, draws=1000, chain
     """
     collection = as_data(collection, summaries=False)
     settings = {"draws": draws, "chains": chains, "progressbar": progressbar}
-    random_seed = _seed(random_seed)
+    random_seed = checks.seed(random_seed)
     seeds = np.random.SeedSequence(random_seed)
     if not collection.by:
         own = int(seeds.generate_state(1)[0])
-        answer, fitness = compared(collection, prior, own, settings), check(collection, size=MIN_P_VALUE, random_seed=own)
+        answer, fitness = compared(collection, prior, own, settings), check(collection, level=MIN_P_VALUE, random_seed=own)
         return concluded(answer.assign(fitness_p=fitness.p_value), fitness, random_seed)
     cell_seeds = [int(child.generate_state(1)[0]) for child in seeds.spawn(len(collection))]
     cells = [cell.single("A cross-check") for cell in collection.collections()]
     answers = [compared(cell, prior, own, settings) for cell, own in zip(cells, cell_seeds, strict=True)]
-    fitness = check(collection, size=MIN_P_VALUE)
+    fitness = check(collection, level=MIN_P_VALUE, random_seed=random_seed)
     return concluded(joined(answers, collection.labels).assign(fitness_p=("cell", fitness.p_values)), fitness, random_seed)
 
 
@@ -290,12 +299,6 @@ def predictive_check(collection, tree, *, draws=1000, random_seed=None):
         replicated[:, c] = _discrepancy(fresh, expected)
     found = [_check(f"channel {t.name}", observed[c], replicated[:, c]) for c, (t, _) in enumerate(checked)]
     return (_check("the collection", observed.sum(), replicated.sum(axis=1)), *(found if len(found) > 1 else ()))
-
-
-def _seed(random_seed):
-    if isinstance(random_seed, np.random.Generator):
-        random_seed = int(random_seed.integers(2**31))
-    return seed(random_seed)
 
 
 def _enumerated(collection, prior):

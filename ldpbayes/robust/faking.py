@@ -16,7 +16,7 @@ from ldpbayes.protocols.base import Binomials
 
 @recorded
 def fakes(
-    reports: Collection | Tally | xr.DataTree,
+    collection: Collection | Tally | xr.DataTree,
     category: str,
     *,
     lift: float | None = None,
@@ -30,7 +30,7 @@ def fakes(
 
     Parameters
     ----------
-    reports : Collection, Tally or result of fit
+    collection : Collection, Tally or result of fit
     category : str
         Label of the category that is to rise.
     lift : float, optional
@@ -61,7 +61,7 @@ def fakes(
     >>> fakes(tally, "c", overtake="a").added.item()
     301
     """
-    form, labels, source = _form(reports, channel)
+    form, labels, source = _form(collection, channel)
     if (lift is None) == (overtake is None):
         raise ArgumentError("fakes needs exactly one of lift and overtake.")
     x = labels.index(checks.choice(category, "category", labels))

@@ -19,7 +19,7 @@ from ldpbayes.methods.problem import scaled
 from ldpbayes.presenting import recorded
 from ldpbayes.robust.constants import MAX_ENTRIES, MAX_POINTS
 
-#: No curve goes on to γ = 1, where nobody follows the device.
+#: Mathematics: No curve goes on to γ = 1, where nobody follows the device.
 MAX_GAMMA = 0.99
 
 
@@ -36,7 +36,7 @@ class Sensitivity(Answer):
 
 @recorded
 def sensitivity(
-    collection: Collection, of: str | Sequence[str], *, threshold: float | None = None, points: int = 41
+    collection: Collection, categories: str | Sequence[str], *, threshold: float | None = None, points: int = 41
 ) -> Sensitivity:
     """Return the maximum-likelihood share of some categories among the compliers, for every γ that the reports allow.
 
@@ -48,11 +48,11 @@ def sensitivity(
     ----------
     collection : Collection
         Made by ``with_noncompliers`` with one law, or by ``with_deniers``.
-    of : str or sequence of str
+    categories : str or sequence of str
         A category of the compliers, several whose shares are added up, or a conclusion such as "yes > 0.2" or
         "often + always < 10 %".
     threshold : float, optional
-        The answer at which the conclusion turns, where ``of`` states none.
+        The answer at which the conclusion turns, where ``categories`` states none.
     points : int
 
     Returns
@@ -76,11 +76,11 @@ def sensitivity(
     """
     words = need_noncompliers(collection)
     answers = collection.answers
-    labels, sign, stated = conclusion(of, answers, "of")
+    labels, sign, stated = conclusion(categories, answers, "categories")
     if isinstance(stated, str):
-        raise ArgumentError(f"of must be compared with a share, got {shown(of)}.")
+        raise ArgumentError(f"categories must be compared with a share, got {shown(categories)}.")
     if stated is not None and threshold is not None:
-        raise ArgumentError("threshold must be left out where of states one.")
+        raise ArgumentError("threshold must be left out where categories state one.")
     threshold = stated if threshold is None else checks.probability(threshold, "threshold")
     points = checks.integer(points, "points", minimum=2, maximum=MAX_POINTS)
     if len(collection.laws) > 1 and not collection.denied:

@@ -12,12 +12,13 @@ from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 from ldpbayes.pages.prose import sourced, split
 from ldpbayes.pages.tables import TableRows, filled
 from ldpbayes.result.facts import facts_of
+from ldpbayes.robust.constants import CATEGORIES
 from ldpbayes.robust.faking import fakes
 from ldpbayes.robust.ignoring import sensitivity
 
-#: Categories of the table of a hull, the largest estimates first, and points of the curve in that of a sensitivity.
-CATEGORIES, POINTS = 20, 11
-#: Categories of the table of fabricated reports, and by how much they are lifted.
+#: Display: Points of the curve in the table of a sensitivity.
+POINTS = 11
+#: Display: Categories of the table of fabricated reports, and by how much they are lifted.
 FAKED, LIFT = 10, 0.01
 
 

@@ -3,19 +3,21 @@
 import contextlib
 import dataclasses
 import functools
+import inspect
 import pathlib
 import signal
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from numpy.typing import ArrayLike
 
 from ldpbayes import checks, files
 from ldpbayes.errors import ArgumentError, DataError, shown
-from ldpbayes.presenting import Recorded, recorded
+from ldpbayes.presenting import Recorded
 from ldpbayes.progress import track
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.scanning.checkpoint import Checkpoint
@@ -47,20 +49,29 @@ _SORTING, _COUNTING, _EXPANDING = "Putting reports together by user", "Counting 
 
 
 class Scan(Recorded):
-    """A scan, run by calling it; see ``scan``.
+    """A scan that is prepared, and run by calling it: ``scan`` does both.
 
-    Its pieces and its fold are public, for engines that send the work to where the rows are. The same result comes from::
+    It can be run again with the likelihoods expanded elsewhere (``again``), and its pieces and its fold are public, for
+    engines that send the work to where the rows are. The same cells come from::
 
-        fold = scan.fold
-        first = sum(fold.partial(piece) for piece in scan.pieces())
+        prepared = Scan("reports/*.parquet", by="country")
+        fold = prepared.fold
+        first = sum(fold.partial(piece) for piece in prepared.pieces())
         if fold.countable:
             found = fold.finish(first)
         else:
             at = fold.pilots(first)
-            second = sum(fold.partial(piece, at) for piece in scan.pieces())
+            second = sum(fold.partial(piece, at) for piece in prepared.pieces())
             found = fold.finish(first, second, at)
 
     Pieces, partials and the fold can be sent to other processes.
+
+    Parameters
+    ----------
+    data : path, list of paths, Arrow table, dataset or reader, DuckDB relation or data frame
+    protocol : AbstractProtocol, str or callable, optional
+    **settings
+        As for ``scan``.
 
     Attributes
     ----------
@@ -75,18 +86,18 @@ class Scan(Recorded):
         The protocols that the metadata of files state, as texts.
     """
 
-    def __init__(
-        self,
-        table: Any,
-        fold: Fold,
-        jobs: int = 1,
-        progressbar: bool = False,
-        checkpoint: Any = None,
-        quarantine: Any = None,
-        published: Sequence[str] = (),
-    ) -> None:
-        self.table, self.fold, self.jobs, self.published = table, fold, jobs, published
-        self.progressbar, self.checkpoint, self.quarantine = progressbar, checkpoint, quarantine
+    def __init__(self, data: Any, protocol: Any = None, **settings: Any) -> None:
+        bound = inspect.signature(scan).bind(data, protocol, **settings)
+        bound.apply_defaults()
+        asked = SimpleNamespace(**bound.arguments)
+        self.jobs = checks.integer(asked.jobs, "jobs", 1, 256)
+        self.checkpoint, self.quarantine = asked.checkpoint, asked.quarantine
+        bar = asked.progressbar
+        self.progressbar = sys.stderr.isatty() if bar is None else checks.flag(bar, "progressbar")
+        self.table, skipped = _table(asked, self.progressbar)
+        published = [entries.get(METADATA) for entries in self.table.metadata()]
+        self.published = list(filter(None, published))
+        self.fold = _fold(self.table, asked, published, skipped.most if skipped else 0)
         self._first: Partial | None = None
         self._state: Checkpoint | None = None
         self._stopped: list[int] = []
@@ -94,6 +105,7 @@ class Scan(Recorded):
         #: By the identity of a piece, the reports of its first pass and what was left out; and the bytes that all take.
         self._held: dict[str, tuple[list, Partial]] = {}
         self._held_bytes = 0
+        self._called("scan", bound.arguments)
 
     def __repr__(self) -> str:
         by = f" by {' × '.join(self.fold.by)}" if self.fold.by else ""
@@ -267,13 +279,12 @@ class Scan(Recorded):
         return [protocol_text(settings.pop("protocol"), self.fold.categories), made, repr(settings)]
 
 
-@recorded
 def scan(
-    source: Any,
+    data: Any,
     protocol: AbstractProtocol | str | Callable[[float], AbstractProtocol] | None = None,
+    *,
     report: str | Sequence[str] | None = None,
     by: str | Sequence[str] | None = None,
-    *,
     pilot_by: str | Sequence[str] | None = None,
     sample: int | None = None,
     jobs: int = 1,
@@ -290,8 +301,8 @@ def scan(
     missing: str | float | Sequence[str | float] | None = None,
     copies: str = "refuse",
     bitorder: str = "big",
-) -> Scan:
-    """Return a scan of reports that need not fit in memory, to be run by calling it.
+) -> Found:
+    """Read reports that need not fit in memory, and return their cells, which ``fit`` takes.
 
     Where so few reports are possible that they can be counted (GRR, Hadamard, explicit channels, cohorts, unary encoding
     up to 16 categories), one pass counts them and each cell is a Collection. Otherwise two passes are made. The first
@@ -300,7 +311,7 @@ def scan(
 
     Parameters
     ----------
-    source : path, list of paths, Arrow table, dataset or reader, DuckDB relation or data frame
+    data : path, list of paths, Arrow table, dataset or reader, DuckDB relation or data frame
         Files are Parquet, CSV, JSON lines or Arrow; they may be a pattern such as ``"reports/*.parquet"`` or a folder, and
         names of folders such as ``country=NL`` are columns. Spark's data frames are counted and added up by its workers.
     protocol : AbstractProtocol, str or callable, optional
@@ -346,15 +357,16 @@ def scan(
 
     Returns
     -------
-    Scan
-        ``scan()`` gives a mapping from keys to cells, which ``fit`` takes as it is.
+    Found
+        A mapping from keys to cells, with ``monitor``, what is known of the source. A ``ldpbayes.scanning.Scan`` of the same
+        arguments, called, returns the same; it has what a second pass or another engine needs.
 
     Raises
     ------
     ArgumentError
         On a source that is none, or arguments that do not fit.
     DataError
-        Where a file is missing.
+        On a bad report, where a file or a column is missing, or where the source changed while it was read.
 
     Examples
     --------
@@ -363,50 +375,57 @@ def scan(
     >>> protocol = UnaryEncoding.optimized(32, epsilon=1.0)
     >>> reports = protocol.privatize(numpy.arange(1000) % 32, numpy.random.default_rng(1))
     >>> table = pyarrow.table({"report": list(map(bytes, reports)), "country": ["NL", "BE"] * 500})
-    >>> found = scan(table, protocol, by="country")()
+    >>> found = scan(table, protocol, by="country")
     >>> found["NL",].n_reports, found["NL",].gradient.shape
     (500.0, (32,))
     """
-    level = checks.column(epsilon_column, "epsilon_column")
-    if protocol is not None and level is None:
-        check_protocol(protocol)
-    jobs = checks.integer(jobs, "jobs", 1, 256)
-    visible = sys.stderr.isatty() if progressbar is None else checks.flag(progressbar, "progressbar")
+    return Scan(**locals())()
+
+
+def _table(asked: SimpleNamespace, visible: bool) -> tuple[Any, Skipped | None]:
+    """Return the source of a scan as asked for, and what is left out of it; refuse what does not go together."""
+    if asked.protocol is not None and checks.column(asked.epsilon_column, "epsilon_column") is None:
+        check_protocol(asked.protocol)
     with files.keeping_inputs():
-        table = open_source(source)
-        skipped = Skipped.of(bad_rows, quarantine)
-    user = checks.column(by_user, "by_user")
-    if user is not None and (spark is not None or checkpoint is not None or missing is not None):
+        table = open_source(asked.data)
+        skipped = Skipped.of(asked.bad_rows, asked.quarantine)
+    spark, checkpoint = asked.spark, asked.checkpoint
+    alone = spark is None and checkpoint is None and asked.missing is None
+    if checks.column(asked.by_user, "by_user") is not None and not alone:
         raise ArgumentError("checkpoint, missing and spark must be left out with by_user.")
     if spark is not None:
-        if checkpoint is not None or jobs != 1:
+        if checkpoint is not None or asked.jobs != 1:
             raise ArgumentError("checkpoint and jobs are for scans of one machine; leave them out with spark.")
         from ldpbayes.scanning.spark import SparkFiles
 
         table = SparkFiles(table, spark, visible)
-    table.lenient, table.copies = skipped is not None, checks.choice(copies, "copies", COPIES)
-    published = [entries.get(METADATA) for entries in table.metadata()]
-    made = _made_by(table, protocol, labels_of(categories), level, published)
-    by = checks.columns(by, "by") or ()
-    design = made["protocol"].repeats() if user is not None else None
+    table.lenient, table.copies = skipped is not None, checks.choice(asked.copies, "copies", COPIES)
+    return table, skipped
+
+
+def _fold(table: Any, asked: SimpleNamespace, published: Sequence[str | None], skip: int) -> Fold:
+    """Return the map and the reduce of a scan as asked for."""
+    categories, sample, keep, user = asked.categories, asked.sample, asked.keep, asked.by_user
+    made = _made_by(table, asked.protocol, labels_of(categories), asked.epsilon_column, published)
+    by = checks.columns(asked.by, "by") or ()
+    design = None if user is None else made["protocol"].repeats()
     single = made["protocol"] if design is None else design.single
     with by_users(() if user else (made["protocol"],)):
-        fold = Fold(
-            report=tuple(single.report_fields if report is None else checks.columns(report, "report") or ()),
+        return Fold(
+            report=tuple(single.report_fields if asked.report is None else checks.columns(asked.report, "report") or ()),
             by=tuple(by),
-            pilot_by=checks.columns(pilot_by, "pilot_by"),
+            pilot_by=checks.columns(asked.pilot_by, "pilot_by"),
             sample=None if sample is None else checks.integer(sample, "sample", 0, 10**8),
-            seed=checks.integer(random_seed, "random_seed", 0, checks.MAX_SEED - 1),
+            seed=checks.integer(asked.random_seed, "random_seed", 0, checks.MAX_SEED - 1),
             keep=None if keep is None else checks.integer(keep, "keep", 0, 10**9),
             labelled=categories is not None,
             of_texts=table.of_texts,
-            skip=skipped.most if skipped else 0,
+            skip=skip,
             user=user,
-            bitorder=bitorder,
-            missing=Missing.of(missing, by),
+            bitorder=asked.bitorder,
+            missing=Missing.of(asked.missing, by),
             **made,
         )
-    return Scan(table, fold, jobs, visible, checkpoint, quarantine, list(filter(None, published)))
 
 
 def _made_by(table: Any, protocol: Any, labels: Any, level: str | None, published: Sequence[str | None]) -> dict[str, Any]:

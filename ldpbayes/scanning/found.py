@@ -88,7 +88,7 @@ class Found(Cells, AbstractResult):
     >>> from ldpbayes.protocols.designs import warner
     >>> from ldpbayes.scanning import scan
     >>> table = pyarrow.table({"answer": ["yes", "no", "yes"], "country": ["NL", "NL", "BE"]})
-    >>> found = scan(table, warner(0.7), "answer", by="country", categories=["no", "yes"])()
+    >>> found = scan(table, warner(0.7), report="answer", by="country", categories=["no", "yes"])
     >>> found
     <Found by country: 2 cells, 2 categories, 3 reports>
     >>> found["NL",].tallies[0].counts.tolist()
@@ -125,7 +125,7 @@ class Found(Cells, AbstractResult):
         super().__init__(cells, by, None, categories, id=id, title=title)
 
     @property
-    def notes(self) -> str:
+    def notes(self) -> str:  # type: ignore[override]  # those of data are a text
         """What was left out while the reports were read, also where no cell keeps its reports."""
         return self._noted
 
@@ -252,7 +252,7 @@ def _sum_of(key, cells):
             raise
         raise ArgumentError(
             f"cell {name} joins summaries that were expanded at different pilots: scan with pilot_by the columns that stay, "
-            "or expand all cells again at one pilot, scan.again(pilot)."
+            "or expand all cells again at one pilot, scanning.Scan(...).again(pilot)."
         ) from err
 
 

@@ -26,6 +26,8 @@ from ldpbayes.sources.missing import Missing, sentence
 from ldpbayes.sources.numbers import number
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.skipping import Skipped
+from ldpbayes.sources.stated import doubted
+from ldpbayes.sources.stated import facts as facts_stated
 from ldpbayes.sources.stream import Source
 from ldpbayes.sources.tally import Channels, TableColumns, read_parts
 from ldpbayes.sources.writing import published_of
@@ -116,6 +118,8 @@ class RowOptions:
     missing: Any = None
     copies: str = "refuse"
     bitorder: str = "big"
+    #: Keys of a collection file about the reports and their respondents, as ``sources.stated`` has them.
+    stated: Mapping[str, Any] | None = None
 
     def columns(self, by: Sequence[str], skipped: Skipped | None) -> TableColumns:
         """Return the columns that are the same for all channels, with what takes bad rows."""
@@ -176,7 +180,9 @@ def _read(source, rows, path):
     if path is not None:
         named = {} if glob.has_magic(str(path)) else {"id": files.stem(files.as_path(path))}  # a pattern is no name
         facts |= named | ({} if by else {"published": published_of(source)})
+    facts |= facts_stated(rows.stated or {})
     data = assembled(under_shared_keys(cells) if source.of_texts else cells, channels.labels, columns, facts)
+    data = doubted(data, rows.stated or {})
     if path is not None and not by:
         data.announce()
     return data

@@ -6,18 +6,19 @@ from dataclasses import replace
 from fractions import Fraction
 
 from ldpbayes import checks, files
-from ldpbayes.collections import Cells, Derived, Tally, as_collection
-from ldpbayes.collections.noncompliance import deniers_stated, stated_deniers, undenied
+from ldpbayes.collections import Cells, Tally, as_collection
+from ldpbayes.collections.noncompliance import stated_deniers, undenied
 from ldpbayes.collections.survey import SampleColumns
-from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
+from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, shown
 from ldpbayes.protocols import ListExperiment, make_protocol
 from ldpbayes.sources.channels import COPIES, RowOptions, assembled, find_channels, read_cells, under_shared_keys
 from ldpbayes.sources.numbers import as_numbers
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.parameters import plain
 from ldpbayes.sources.skipping import Skipped
+from ldpbayes.sources.stated import DESCRIBED, TEXTS, checked, doubted, merged
+from ldpbayes.sources.stated import facts as facts_stated
 
-_TEXTS = ("id", "title", "question", "citation", "licence", "notes")
 _SAMPLE = ("weights", "strata", "cluster", "population_size")
 #: What a file states and a caller may state instead.
 _ASKED = (*_SAMPLE, "by", "missing")
@@ -25,10 +26,8 @@ _ASKED = (*_SAMPLE, "by", "missing")
 _FORMER = {"weight": "weights", "population": "population_size"}
 #: The keys of a collection file and of its channels; ``object`` stands for those whose values are looked at in detail.
 _COLLECTION: dict[str, type] = {
-    **dict.fromkeys(_TEXTS, str),
+    **DESCRIBED,
     **dict.fromkeys((*_SAMPLE, "by", "missing", "categories", "channels"), object),
-    **dict.fromkeys(("derived", "noncompliance", "deniers"), dict),
-    "ordered": bool,
     "published": list,
 }
 _CHANNEL: dict[str, type] = {
@@ -37,7 +36,6 @@ _CHANNEL: dict[str, type] = {
     **dict.fromkeys(("parameters", "where"), dict),
     "n": int,
 }
-_KINDS = {str: "text", int: "a whole number", list: "a list", dict: "a table", bool: "true or false"}
 
 
 def read_collection(path, rows=None):
@@ -80,8 +78,8 @@ def read_collection(path, rows=None):
     ----------
     path : path-like
     rows : RowOptions, optional
-        Grouping columns, columns of the sample and of users, and labels of missing answers, instead of those of the file;
-        and what becomes of bad rows.
+        Grouping columns, columns of the sample and of users, labels of missing answers and other keys, instead of those
+        of the file; and what becomes of bad rows.
 
     Returns
     -------
@@ -101,7 +99,8 @@ def read_collection(path, rows=None):
     """
     rows, path = RowOptions() if rows is None else checks.instance(rows, "rows", RowOptions, "Rows"), files.as_path(path)
     document = {_FORMER.get(key, key): value for key, value in files.read_toml(path).items()}
-    stated = _checked(document, _COLLECTION, path)
+    asked = {name: getattr(rows, name) for name in _ASKED if getattr(rows, name) is not None}
+    stated = checked(merged(document, {**(rows.stated or {}), **asked}), _COLLECTION, path)
     if stated["categories"] is None:
         stated |= {key: value for key, value in _lists(document).items() if stated[key] is None}
     categories, channels = stated["categories"], stated["channels"]
@@ -113,24 +112,18 @@ def read_collection(path, rows=None):
         raise DataError("needs at least one [[channels]] table", source=path, field="channels")
     if not all(isinstance(entry, dict) for entry in stated["published"] or ()):
         raise DataError("must be [[published]] tables", source=path, field="published")
-    rows = replace(rows, **{name: stated[name] for name in _ASKED if getattr(rows, name) is None})
+    rows = replace(rows, **{name: stated[name] for name in _ASKED})
     by = _grouping(rows.by, path)
     skipped = Skipped.of(rows.bad_rows, rows.quarantine)
     try:
         columns = rows.columns(by, skipped)
-        facts = {"id": files.stem(path)} | {key: stated[key] for key in _TEXTS if stated[key] is not None}
-        facts |= {"ordered": bool(stated["ordered"]), "published": tuple(stated["published"] or ())}
-        facts |= {"derived": tuple(_derived(name, entry) for name, entry in (stated["derived"] or {}).items())}
+        facts = {"id": files.stem(path)} | facts_stated(stated) | {"published": tuple(stated["published"] or ())}
         own = [channel if rows.by_user is None else channel | {"by_user": rows.by_user} for channel in channels]
         read = [_read_channel(path, categories, channel, i, columns, rows.copies) for i, channel in enumerate(own)]
         if skipped is not None:
             skipped.tell(rows.quarantine)
         read = [cells for channel_cells in read for cells in channel_cells]
-        collection = assembled(under_shared_keys(read), categories, columns, facts)
-        if stated["noncompliance"]:
-            collection = collection.with_noncompliers(stated["noncompliance"])
-        if stated["deniers"]:
-            collection = collection.with_deniers(**deniers_stated(stated["deniers"]))
+        collection = doubted(assembled(under_shared_keys(read), categories, columns, facts), stated)
     except DataError as err:
         raise err.at(source=path) from err.__cause__
     except LDPBayesError as err:
@@ -186,8 +179,8 @@ def write_collection(collection, path):
     label = "no answer"
     while label in collection.categories:
         label += "?"
-    facts = {key: _shared(collection, cells, key) for key in (*_TEXTS, "ordered", "published")}
-    document = {key: facts[key] for key in _TEXTS} | {"by": list(by)} | {key: getattr(sample, key) for key in _SAMPLE}
+    facts = {key: _shared(collection, cells, key) for key in (*TEXTS, "ordered", "published")}
+    document = {key: facts[key] for key in TEXTS} | {"by": list(by)} | {key: getattr(sample, key) for key in _SAMPLE}
     document |= {"missing": label if lost else None, "categories": list(collection.categories), "ordered": facts["ordered"]}
     document["channels"] = [_channel_entry(parts, table.name, len(channels) == 1) for parts in channels.values()]
     document["derived"] = {
@@ -311,7 +304,7 @@ def _read_channel(path, categories, channel, position, columns, copies):
     """Return the tallies by key of every channel of a [[channels]] table; the only key is () without grouping columns."""
     name = channel.get("name", "all" if position == 0 else f"channel {position + 1}")
     field = f"channels.{name}" if isinstance(name, str) else "channels"
-    stated = _checked(channel, _CHANNEL, path, field)
+    stated = checked(channel, _CHANNEL, path, field)
     if not isinstance(stated["file"], str) or not stated["file"]:
         raise DataError("needs 'file'", source=path, field=field)
     protocol = _stated_protocol(path, categories, stated, field)
@@ -365,27 +358,6 @@ def _stated_protocol(path, categories, channel, field):
         return make_protocol(name, categories, parameters)
     except (LDPBayesError, TypeError) as err:
         raise DataError(str(err).rstrip("."), source=path, field=field) from err
-
-
-def _derived(name, entry):
-    lists = [entry.get("of"), entry.get("given", [])] if isinstance(entry, dict) else [None]
-    good = all(isinstance(labels, list) and all(isinstance(label, str) for label in labels) for labels in lists)
-    if not good or set(entry) - {"of", "given"} or not entry["of"]:
-        raise DataError("must have of = [categories] and, for a share, given = [categories]", field=f"derived.{name}")
-    return Derived(name, tuple(entry["of"]), tuple(entry.get("given", ())))
-
-
-def _checked(table, kinds, path, field=None):
-    """Return the values of all keys that a table may have, None where one is missing; other keys and types are refused."""
-    unknown = next((key for key in table if key not in kinds), None)
-    if unknown is not None:
-        keys = listed(sorted(kinds), most=20)
-        raise DataError(f"unknown key {shown(unknown)}; known are {keys}", source=path, field=field)
-    for key, kind in kinds.items():
-        value = table.get(key, kind())
-        if kind is not object and not (isinstance(value, kind) and isinstance(value, bool) == (kind is bool)):
-            raise DataError(f"{key} must be {_KINDS[kind]}, got {shown(value)}", source=path, field=field or key)
-    return {key: table.get(key) for key in kinds}
 
 
 def _written(number):

@@ -12,11 +12,12 @@ from ldpbayes.presenting import AbstractResult
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.sources.channels import COPIES, LAYOUT, RowOptions, read_table
 from ldpbayes.sources.collection_file import read_collection, write_collection
+from ldpbayes.sources.stated import DOUBTS, doubted
 from ldpbayes.sources.writing import write_reports
 
 
 def read(
-    source: Any,
+    data: Any,
     protocol: AbstractProtocol | str | None = None,
     *,
     report: str | Sequence[str] | None = None,
@@ -71,7 +72,7 @@ def read(
 
     Parameters
     ----------
-    source : path-like or data frame
+    data : path-like or data frame
     protocol : AbstractProtocol or str, optional
         How the reports were made, where the source does not state it; what contradicts the source is refused. A name, such
         as ``"olh"``, goes with ``epsilon_column``.
@@ -143,15 +144,17 @@ def read(
     """
     layout = protocol, report, count, categories, name, epsilon_column, rate_column
     sample = weights, strata, cluster, population_size
-    return _read(source, RowOptions(*layout, by, *sample, by_user, bad_rows, quarantine, missing, copies, bitorder), False)
+    return _read(data, RowOptions(*layout, by, *sample, by_user, bad_rows, quarantine, missing, copies, bitorder), False)
 
 
-def collected(source: Any, **settings: Any) -> Collection | Cells:
+def collected(source: Any, stated: Mapping[str, Any] | None = None, **settings: Any) -> Collection | Cells:
     """Return what ``read`` returns, always as a Collection or Cells.
 
     Parameters
     ----------
     source : path-like or data frame
+    stated : mapping, optional
+        Keys of a collection file, which hold for a table too and replace those of a file.
     **settings
         Arguments of ``read``; those about the protocol are left out where the source states it.
 
@@ -160,7 +163,9 @@ def collected(source: Any, **settings: Any) -> Collection | Cells:
     DataError
         Also where the protocol is stated nowhere.
     """
-    return _read(source, RowOptions(**settings), True)
+    told = dict(stated or {})
+    settings |= {name: told.pop(name) for name in [*told] if name in vars(RowOptions())}
+    return _read(source, RowOptions(**settings, stated=told or None), True)
 
 
 @files.keeping_inputs()
@@ -174,8 +179,11 @@ def _read(source, rows, whole):
         return read_collection(source, rows)
     summaries = _summaries(source, checks.choice(rows.copies, "copies", COPIES)) if rows.protocol is None else None
     if summaries is not None:
-        rows.refuse((name for name in vars(rows) if name not in ("by", "copies")), "a file of summaries has no reports")
-        return summaries.added(rows.by) if rows.by else summaries
+        own = ("by", "copies", "stated")
+        rows.refuse((name for name in vars(rows) if name not in own), "a file of summaries has no reports")
+        if odd := next((key for key in rows.stated or {} if key not in DOUBTS), None):
+            raise ArgumentError(f"{odd} must be left out: a file of summaries has no reports.")
+        return doubted(summaries.added(rows.by) if rows.by else summaries, rows.stated or {})
     return read_table(source, rows, whole)
 
 
@@ -190,7 +198,13 @@ def _summaries(source, copies):
 
 
 def write(
-    thing: Any, path: Any, protocol: AbstractProtocol | None = None, /, *, categories: Sequence[str] | None = None, **columns
+    collection: Any,
+    path: Any,
+    protocol: AbstractProtocol | None = None,
+    /,
+    *,
+    categories: Sequence[str] | None = None,
+    **columns,
 ) -> Any:
     """Write a collection, the cells of a scan, or reports to a file that ``read`` reads back.
 
@@ -204,7 +218,7 @@ def write(
 
     Parameters
     ----------
-    thing : Collection, Tally, Cells, array of reports, or iterator of batches of reports
+    collection : Collection, Tally, Cells, array of reports, or iterator of batches of reports
         Reports as ``protocol.privatize`` makes them. A batch of an iterator is an array of reports, or a pair of one with a
         mapping from column names to their entries; memory is that of a batch and a row group. The keys of cells are
         written as text, and their covariates are not written.
@@ -245,18 +259,18 @@ def write(
     >>> table.column_names, table["protocol"][0].as_py()
     (['report', 'protocol'], '{"version":1,"protocol":"grr","n_categories":3,"parameters":{"epsilon":1.0}}')
     """
-    if not isinstance(thing, Collection | Tally | Cells):
-        if isinstance(thing, AbstractResult):
+    if not isinstance(collection, Collection | Tally | Cells):
+        if isinstance(path, Collection | Tally | Cells) or isinstance(collection, str | os.PathLike):
+            raise ArgumentError("write takes the reports first, then the path: write(collection, path).")
+        if isinstance(collection, AbstractResult):
             raise ArgumentError("write takes reports and collections; a result saves itself: result.save('page.html').")
-        if isinstance(path, Collection | Tally | Cells):
-            raise ArgumentError("write takes the reports first, then the path.")
         if protocol is None:
             raise ArgumentError("protocol must be given with reports; without it write takes a Collection, Tally or Cells.")
-        return write_reports(path, thing, protocol, categories=categories, **columns)
+        return write_reports(path, collection, protocol, categories=categories, **columns)
     for name, value in {"protocol": protocol, "categories": categories, **columns}.items():
         if value is not None:
-            raise ArgumentError(f"{name} must be left out: a {type(thing).__name__} states it.")
-    scanned = isinstance(thing, AbstractResult) and files.as_path(path).suffix.lower() != ".toml"
-    if scanned or (isinstance(thing, Cells) and not thing.keeps_reports):
-        return rooms.function(rooms.brought("CELLS")["write"])(thing, path)
-    return write_collection(thing, path)
+            raise ArgumentError(f"{name} must be left out: a {type(collection).__name__} states it.")
+    scanned = isinstance(collection, AbstractResult) and files.as_path(path).suffix.lower() != ".toml"
+    if scanned or (isinstance(collection, Cells) and not collection.keeps_reports):
+        return rooms.function(rooms.brought("CELLS")["write"])(collection, path)
+    return write_collection(collection, path)

@@ -66,7 +66,7 @@ def difference_in_means(collection: Collection | Tally) -> Answer:
         statistic, df = float((difference - pooled) @ inverse @ (difference - pooled)), len(sizes) - 1
         attrs |= {"statistic": statistic, "df": df, "p_value": float(chdtrc(df, statistic))}
         texts = ", ".join(f"{value:.3f}" for value in difference)
-        sentence = f"{sentence} By list it is {texts}; that they agree has p = {attrs['p_value']:.3f}."
+        sentence = f"{sentence} By list it is {texts}, and the test that they agree has p = {attrs['p_value']:.3f}."
     variables = {"difference": ("list", difference), "standard_error": ("list", np.sqrt(np.diag(covariance)))}
     return Answer(variables, {"list": list(range(1, len(sizes) + 1))}, attrs | {"sentence": sentence})
 

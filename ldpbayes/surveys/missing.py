@@ -19,7 +19,7 @@ ODDS = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, np.inf)
 @base.asks
 def missing_answers(
     result: xr.DataTree,
-    question: str | Iterable[str],
+    categories: str | Iterable[str],
     *,
     odds_ratio: float | Sequence[float] = ODDS,
     ci_prob: float = 0.95,
@@ -38,7 +38,7 @@ def missing_answers(
     ----------
     result : DataTree
         Of answers some of which were missing: see ``missing=`` of ``read``.
-    question : str or sequence of str
+    categories : str or sequence of str
         A category; several, for their sum; or a conclusion such as "yes > 0.2".
     odds_ratio : float or sequence of float
         At least 0; 0 and inf are the bounds.
@@ -68,9 +68,9 @@ def missing_answers(
     ci_prob = checks.level(ci_prob)
     place = base.cell_position(result, cell)
     known = tuple(map(str, result.children["posterior"].dataset["category"].values))
-    labels, sign, threshold = base.conclusion(question, known, "question")
+    labels, sign, threshold = base.conclusion(categories, known, "categories")
     if isinstance(threshold, str):
-        raise ArgumentError("question must compare with a number where answers are missing.")
+        raise ArgumentError("categories must be compared with a number where answers are missing.")
     p, n = total(result, labels, target=target, cell=cell), base.n_reports(result, cell)
     held = result.children["constant_data"].dataset
     lost, share, asked = (

@@ -13,14 +13,14 @@ from ldpbayes.protocols.limits import least_variance
 from ldpbayes.theory import base, information
 from ldpbayes.theory.base import Value
 
-__all__ = ["corollary_4_3", "delta", "exact_floor", "gamma", "theorem_4_1", "theorem_4_4", "theorem_4_5"]
+__all__ = ["corollary_4_3", "delta", "exact_bound", "gamma", "theorem_4_1", "theorem_4_4", "theorem_4_5"]
 
 _LOG_2PIE = math.log(2 * math.pi * math.e)
 
 
 # ---- one protocol, one prior -----------------------------------------------------------------------------------------
 @base.checked
-def gamma(protocol, prior, *, draws=400, simulations=20_000, random_seed=0):
+def gamma(protocol, prior, *, draws=400, simulations=20_000, random_seed=0) -> Value:
     """Return γ_μ(Q) = ((a−1)/2) log 2πe − ½ E log det Qᵀ diag(QP)⁻¹ Q = lim h(P|Y⃗) + ((a−1)/2) log n; +inf if rank Q < a.
 
     Large n. Equals −(a−1) U^as (Lopuhaä-Zwakenberg et al. 2020, (39) and Thm 4.2).
@@ -36,7 +36,7 @@ def gamma(protocol, prior, *, draws=400, simulations=20_000, random_seed=0):
 
 
 @base.checked
-def delta(protocol, prior, *, draws=400, simulations=20_000, random_seed=0):
+def delta(protocol, prior, *, draws=400, simulations=20_000, random_seed=0) -> Value:
     """Return δ_μ(Q) = γ_μ(Q) + ½ E log(det G_P/Π_y (QP)_y) = lim H(F|Y⃗) − ((a−1)/2) log n.
 
     Large n. The (b−1)-dimensional determinant is never formed: det G_p/Π(Qp)_y = det(I − ST), with T the tangent
@@ -57,7 +57,7 @@ def delta(protocol, prior, *, draws=400, simulations=20_000, random_seed=0):
 
 
 @base.checked
-def corollary_4_3(protocol, prior, target="distribution", *, draws=400, simulations=20_000, random_seed=0):
+def corollary_4_3(protocol, prior, target="distribution", *, draws=400, simulations=20_000, random_seed=0) -> Value:
     """Return (a/2πe) e^{2γ/(a−1)} (distribution) or (a/2πe) e^{2δ/(a−1)} (frequency): a floor under lim n·MSE.
 
     Holds as n → ∞, for this protocol and prior and any estimator (2020, Cor. 4.3).
@@ -74,7 +74,7 @@ def corollary_4_3(protocol, prior, target="distribution", *, draws=400, simulati
 
 
 @base.checked
-def theorem_4_1(protocol, prior, n, *, draws=200, random_seed=0):
+def theorem_4_1(protocol, prior, n, *, draws=200, random_seed=0) -> Value:
     """Return (a/2πe) exp(2 h(P|Y⃗)/(a−1)) ≤ MSE^distr(Π_opt), with h(P|Y⃗) = h(P) − I(P;Y⃗).
 
     Holds at every n. I(P;Y⃗) is a sum over report tallies at tiny n, else the Monte Carlo mean of log P(Y|P)/P(Y) with
@@ -89,7 +89,7 @@ def theorem_4_1(protocol, prior, n, *, draws=200, random_seed=0):
 
 # ---- every ε-LDP protocol ----------------------------------------------------------------------------------------------
 @base.checked
-def theorem_4_4(n_categories, epsilon, target="distribution", n_outputs=None):
+def theorem_4_4(n_categories, epsilon, target="distribution", n_outputs=None) -> Value:
     """Return the floor of γ_μ(Q) or δ_μ(Q) over ε-LDP protocols: (a−1) log(√(2πe)/(e^ε−1)), less a term for δ.
 
     Large n, any prior. For δ the paper subtracts bε/2; without n_outputs the term here is (a−1)ε/2, which is smaller for
@@ -105,7 +105,7 @@ def theorem_4_4(n_categories, epsilon, target="distribution", n_outputs=None):
 
 
 @base.checked
-def theorem_4_5(n_categories, epsilon, target="distribution", n_outputs=None):
+def theorem_4_5(n_categories, epsilon, target="distribution", n_outputs=None) -> Value:
     """Return the floor under lim n·MSE for any ε-LDP protocol, prior and estimator: a/(e^ε−1)², or less for F.
 
     Holds as n → ∞; tight at a = 2 as ε → 0. For F the factor is e^{−ε} (see theorem_4_4), or with n_outputs the
@@ -115,7 +115,7 @@ def theorem_4_5(n_categories, epsilon, target="distribution", n_outputs=None):
 
 
 @base.checked
-def exact_floor(n_categories: int, epsilon: float, target: str = "distribution") -> Value:
+def exact_bound(n_categories: int, epsilon: float, target: str = "distribution") -> Value:
     """Return the least n·Σ_x E(P̂_x − p_x)² of any ε-LDP protocol and unbiased estimator at uniform p.
 
     min_k (a−1)²(a+βk)²/(aβ²k(a−k)) over k = 1 … a−1, β = e^ε − 1; for F, 1 − 1/a less. It holds at every n for unbiased
@@ -135,7 +135,7 @@ def exact_floor(n_categories: int, epsilon: float, target: str = "distribution")
 
     Examples
     --------
-    >>> round(exact_floor(16, 1.0).value, 2)
+    >>> round(exact_bound(16, 1.0).value, 2)
     51.91
     """
     least = least_variance(n_categories, epsilon)

@@ -11,6 +11,7 @@ from scipy.linalg import helmert
 from scipy.special import digamma, gammaln, xlogy
 
 from ldpbayes import checks
+from ldpbayes.arrays import FloatArray
 from ldpbayes.priors import Dirichlet
 from ldpbayes.theory import base
 from ldpbayes.theory.base import Value
@@ -31,9 +32,9 @@ __all__ = [
     "value_entropy",
 ]
 
-#: Largest b·a² for which the channel is summed over every report.
+#: Time: Largest b·a² for which the channel is summed over every report.
 MAX_DENSE_WORK = 2e10
-#: Batches of the jackknife that gives Monte Carlo informations their standard error.
+#: Mathematics: Batches of the jackknife that gives Monte Carlo informations their standard error.
 BATCHES = 10
 
 
@@ -72,7 +73,7 @@ class ExchangeableSets:
         return float(self.weights @ (self.beta**2 * k * (a - k) / (a * (a - 1) * self.scales**2)))
 
 
-def support_law(protocol):
+def support_law(protocol) -> ExchangeableSets | None:
     """Return the ExchangeableSets of a protocol, or None where its reports are not exchangeable sets."""
     weights = protocol.support_sizes
     if weights is None or not math.isfinite(protocol.epsilon):
@@ -82,13 +83,13 @@ def support_law(protocol):
 
 
 # ---- the information of one report -------------------------------------------------------------------------------
-def dense_feasible(protocol):
+def dense_feasible(protocol) -> bool:
     """Return whether the information can be summed over every report."""
     b, a = protocol.n_outputs, protocol.n_categories
     return b is not None and b * a <= 2**24 and b * float(a) ** 2 <= MAX_DENSE_WORK
 
 
-def explicit_channel(protocol):
+def explicit_channel(protocol) -> FloatArray | None:
     """Return a small (b, a) channel with this protocol's information, for many p at once; None where it would be large.
 
     Its own channel where that is listed, else one report for every set of categories where supports are exchangeable.
@@ -106,7 +107,7 @@ def explicit_channel(protocol):
 
 
 @base.described
-def informations(protocol, p, *, simulations=20_000, random_seed=0):
+def informations(protocol, p, *, simulations=20_000, random_seed=0) -> tuple[FloatArray, str]:
     """Return (T, method): Fisher informations of one report about p on the simplex tangent, shape (m, a−1, a−1).
 
     T = Uᵀ Qᵀ diag(Qp)⁻¹ Q U with U = helmert(a).T of SciPy. One matrix where the sum over the reports is exact (over all of
@@ -131,7 +132,7 @@ def informations(protocol, p, *, simulations=20_000, random_seed=0):
     return _simulated(protocol, p, simulations, checks.generator(random_seed)), "Monte Carlo"
 
 
-def dense_informations(channel, p):
+def dense_informations(channel, p) -> FloatArray:
     """Return the tangent informations of an explicit channel at each p of shape (m, a)."""
     directions = channel @ helmert(channel.shape[1]).T
     mixed = p @ channel.T
@@ -274,7 +275,7 @@ def at_each(protocol, function, *, simulations, random_seed):
 
 
 @base.described
-def log_det_informations(protocol, p, *, simulations=20_000, random_seed=0):
+def log_det_informations(protocol, p, *, simulations=20_000, random_seed=0) -> FloatArray:
     """Return log det T at each p, T the tangent information; −inf where the channel does not have full rank.
 
     det Qᵀ diag(Qp)⁻¹ Q = a det T.
@@ -292,7 +293,7 @@ def log_det_informations(protocol, p, *, simulations=20_000, random_seed=0):
     return at[0](p)
 
 
-def log_dets(stack):
+def log_dets(stack) -> FloatArray:
     """Return log det of each matrix of a stack (m, a−1, a−1); −inf where one is singular to working precision."""
     values = np.linalg.eigvalsh(stack)
     floor = 64 * values.shape[1] * np.finfo(float).eps * values[:, -1]
@@ -302,7 +303,7 @@ def log_dets(stack):
 
 
 @base.described
-def log_det_gram(protocol, prior, *, draws=400, simulations=20_000, random_seed=0):
+def log_det_gram(protocol, prior, *, draws=400, simulations=20_000, random_seed=0) -> Value:
     """Return E log det Qᵀ diag(QP)⁻¹ Q over the prior, as a Value; −inf where rank Q < a.
 
     Closed up to one quadrature for GRR under a symmetric prior (2019, Prop. 10.1): the determinant is
@@ -338,13 +339,13 @@ def _given_away(protocol):
 
 
 # ---- Shannon information ----------------------------------------------------------------------------------------------
-def value_entropy(prior):
+def value_entropy(prior) -> Value:
     """Return H(X|P) = ψ(Σα + 1) − Σ_x (α_x/Σα) ψ(α_x + 1) in nats: the information of one value when P is known."""
     return Value(float(digamma(prior.total + 1) - prior.mean @ digamma(prior.alpha + 1)))
 
 
 @base.described
-def conditional_information(protocol, prior, *, draws=400, simulations=20_000, random_seed=0):
+def conditional_information(protocol, prior, *, draws=400, simulations=20_000, random_seed=0) -> Value:
     """Return I(Y;X|P) in nats: the information of one report about its user, P known.
 
     One-dimensional quadrature where the reports are exchangeable sets and α is symmetric (the support's mass is
@@ -380,7 +381,7 @@ def conditional_information(protocol, prior, *, draws=400, simulations=20_000, r
 
 
 @base.described
-def reports_information(protocol, prior, n, *, draws=200, random_seed=0):
+def reports_information(protocol, prior, n, *, draws=200, random_seed=0) -> Value:
     """Return I(Y⃗;P) in nats of n reports, exact at tiny n and else the Monte Carlo mean of log P(Y|P)/P(Y).
 
     Holds at every n. GRR: Prop. D.10 of the 2019 paper through the exact evidence,

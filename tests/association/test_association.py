@@ -151,7 +151,7 @@ def test_attributes_of_a_collection():
     assert drug == pytest.approx((sum(c for r, c in _reports(collection) if r[4] == "yes") / 710 - 1 / 6) * 2, abs=1e-6)
     with pytest.raises(ArgumentError, match="all combinations"):
         attributes_in(lb.read(DATA / "rr_nigeria.toml"))
-    with pytest.raises(ArgumentError, match="names must be 6"):
+    with pytest.raises(ArgumentError, match=r"names must.*6"):
         attributes_in(collection, ["a", "b"])
 
 
@@ -199,7 +199,7 @@ def test_a_pair_that_cannot_be_served_leaves_the_others(monkeypatch):
 
     without.seen = []
     monkeypatch.setattr(association, "fit", without)
-    with pytest.warns(DiagnosticWarning, match="Independence of a and c: left out. There is no answer."):
+    with pytest.warns(DiagnosticWarning, match=r"Independence.*a.*c:"):
         columns, designs = {name: name for name in asked}, dict.fromkeys(asked, warner(0.9))
         tree = lb.associate(pyarrow.table(asked), columns, designs, draws=100, random_seed=1)
     assert tree.attrs["left_out"] == "Independence of a and c: left out. There is no answer."
@@ -219,7 +219,7 @@ def three():
 def test_page_and_figure(three, pair):
     page = show(lb.associate(three, names=["drug_tested", "supplements", "doping"], draws=100, random_seed=1), top=2)
     text = str(page)
-    assert "Cramér's V" in text and "Shares of" in text and "The strongest association" in page.render("html")
+    assert "Cramér's V" in text and "Shares of" in text and "strongest association" in page.render("html")
     assert sum(table.title.startswith("Shares of") for table in page.tables) == 2
     assert len(page.figures[0].draw().axes) == 2 and len(page.figures[0].alone().axes) == 4  # heat maps with colour bars
     assert "against" in show(pair).summary
@@ -228,15 +228,15 @@ def test_page_and_figure(three, pair):
 
 
 def test_wrong_questions_are_one_sentence(pair):
-    with pytest.raises(ArgumentError, match="attribute must be one of"):
+    with pytest.raises(ArgumentError, match="attribute must"):
         lb.answers.joint_table(pair, ["height"])
     with pytest.raises(ArgumentError, match="different"):
         lb.answers.joint_table(pair, ["doping", "doping"])
     with pytest.raises(ArgumentError, match="associate"):
         lb.answers.joint_table(lb.fit(DATA / "rr_nigeria.toml", draws=20, random_seed=1))
-    with pytest.raises(ArgumentError, match="reports must map"):
+    with pytest.raises(ArgumentError, match="reports must"):
         lb.associate(pyarrow.table({"a": ["x"]}), {"a": "a"}, {})
-    with pytest.raises(ArgumentError, match="protocols must map"):
+    with pytest.raises(ArgumentError, match="protocols must"):
         lb.associate(pyarrow.table({"a": ["x"]}), {"a": "a", "b": "a"}, {"a": warner(0.8)})
 
 
@@ -260,14 +260,14 @@ def test_the_page_has_intervals_of_the_probability_asked_for(pair):
 def test_settings_that_do_not_go_together_are_refused(pair):
     design = lb.protocols.Attributes((warner(0.8), GRR(3, 1.0)))
     collection = lb.Collection([f"{a}/{b}" for a in "no" for b in "xyz"], lb.Tally(design, [[0, 0]]))
-    with pytest.raises(ArgumentError, match="order must be left out"):
+    with pytest.raises(ArgumentError, match=r"order must.*left"):
         lb.associate(collection, prior="flat", order=2)
-    with pytest.raises(ArgumentError, match="over 2 × 3 cells like the attributes, got one over 3 × 2"):
+    with pytest.raises(ArgumentError, match=r"over 2 × 3.*3 × 2"):
         lb.associate(collection, prior=lb.priors.LogLinear((3, 2)))
-    with pytest.raises(ArgumentError, match="names of attributes must be other than mean"):
+    with pytest.raises(ArgumentError, match="attributes must"):
         lb.associate(collection, names=["mean", "job"])
     frame = pyarrow.table({"q1": ["no"], "q2": ["no"]})
-    with pytest.raises(ArgumentError, match="names must be left out with a frame"):
+    with pytest.raises(ArgumentError, match=r"names must.*left"):
         lb.associate(frame, {"a": "q1", "b": "q2"}, {"a": warner(0.8), "b": warner(0.8)}, names=["c", "d"])
     alone = lb.associate(collection, order=1, draws=100, random_seed=1)
     assert show(alone).summary.startswith("The prior has no interactions")

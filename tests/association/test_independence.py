@@ -48,8 +48,8 @@ def test_where_there_is_none_the_reason_stands_beside_it(pair):
     flat = lb.Collection(pair.categories, lb.Tally(lb.protocols.Channel(table), np.arange(4), counts))
     without = lb.associate(flat, prior="jeffreys", random_seed=1)
     found = lb.answers.independence(without)
-    assert math.isnan(found["log_bayes_factor"]) and "not a product over the attributes" in found.attrs["reason"]
-    assert any("not a product over the attributes" in note.text for note in lb.show(without).notes)
+    assert math.isnan(found["log_bayes_factor"]) and "product over" in found.attrs["reason"]
+    assert any("product over" in note.text for note in lb.show(without).notes)
     alone = lb.associate(pair, order=1, random_seed=1)
     assert "no interactions" in lb.answers.independence(alone).attrs["reason"]
 

@@ -22,6 +22,8 @@ from ldpbayes.priors import as_prior
 from ldpbayes.result.compliers import extended_draws
 from ldpbayes.road.methods import METHODS
 
+#: What a fit warns of, such as a single short chain, is no matter of ranks.
+pytestmark = pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 #: Settings and replications. Every third draw of NUTS is nearly independent.
 ENGINES = {
     "exact": (dict(draws=RANKED, chains=1), 400),

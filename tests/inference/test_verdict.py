@@ -43,7 +43,7 @@ def test_what_to_do_next():
     assert verdict.of_chains(np.nan, np.nan).next == "other"
     # A single chain goes on while its draws are worth too little, and no longer: more of them give it no R-hat.
     single = verdict.of_chains(np.nan, 131, 0, 495)
-    assert not single.accepted and single.next == "done" and "a single chain has no R-hat" in single.problem
+    assert not single.accepted and single.next == "done" and "single chain" in single.problem
     assert verdict.of_chains(np.nan, 90, 0, 495).next == verdict.of_chains(np.nan, 300, 0, 1000).next == "more"
     assert verdict.of_chains(np.nan, 500, 0, 1000).next == "done" and verdict.of_chains(np.nan, 500, 2, 1000).next == "other"
     # Of 400 draws that were asked for 400 effective ones are too many: nothing is left to do, unless they are stuck.
@@ -80,7 +80,7 @@ def test_few_draws_asked_for_are_no_reason_for_another_method():
     for c in range(5):
         tally = lb.Tally(protocol, *protocol.simulate(rng.multinomial(300, rng.dirichlet(np.full(4, 4.0))), rng))
         found[f"g{c}"] = lb.Collection("abcd", [tally])
-    with pytest.warns(DiagnosticWarning, match="effective sample size .* is below 400"):
+    with pytest.warns(DiagnosticWarning, match=r"effective.*below 400"):
         tree = lb.fit(lb.Cells(found), "hierarchical", draws=50, exclude="weighted", estimates=False, random_seed=1)
     assert tree.attrs["method"] == "hmc" and not tree.attrs["converged"] and "hmc ran first" not in tree.attrs["reason"]
 

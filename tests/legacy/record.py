@@ -116,7 +116,7 @@ def summaries():
         protocol, rng = lb.make_protocol(name, labels, parameters), np.random.default_rng(5)
         reports = protocol.privatize(rng.integers(0, 8, 400), rng)
         table = lb.write(reports, None, protocol, categories=labels, day=np.repeat([1, 2], 200))
-        yield name, lb.scan(table, by="day", random_seed=3)()
+        yield name, lb.scan(table, by="day", random_seed=3)
 
 
 def summed(found):

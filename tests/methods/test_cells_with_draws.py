@@ -44,7 +44,7 @@ def test_users_allocated_together_follow_the_law_of_users_allocated_one_draw_at_
 def test_cells_together_have_the_posteriors_of_cells_alone(prior):
     """Two categories under small concentrations had means up to 1.6 sd off where cells were made without draws."""
     rng = np.random.default_rng(31)
-    yes = {k: lb.simulate(rng.dirichlet([1, 1]), warner(0.7), 150, random_seed=k)[0] for k in range(2)}
+    yes = {k: lb.simulate(rng.dirichlet([1, 1]), warner(0.7), 150, random_seed=k) for k in range(2)}
     for data in (cells(2), lb.Cells(yes, by="cell")):
         tree = lb.fit(data, prior, random_seed=1, draws=500)
         undrawn = lb.fit(data, prior, random_seed=1, draws=0)["summary"].sel(target="distribution")
@@ -73,7 +73,7 @@ def test_no_cell_is_fitted_alone(monkeypatch):
     assert tree["posterior"]["frequency"].shape == (4, 100, 3, 10)
     users = tree["posterior"]["frequency"].values * 300
     assert np.abs(users - np.round(users)).max() < 1e-9
-    with pytest.raises(lb.errors.ArgumentError, match="draws must be an integer >= 2 with one chain"):
+    with pytest.raises(lb.errors.ArgumentError, match=r"draws must.*2"):
         lb.fit(data, random_seed=1, draws=1, chains=1)
     first = lb.fit(lb.Cells(dict(list(data.items())[:1]), by="cell"), random_seed=1, draws=100)
     np.testing.assert_array_equal(first["posterior"]["distribution"][:, :, 0], tree["posterior"]["distribution"][:, :, 0])

@@ -133,7 +133,7 @@ def test_what_a_density_raises_never_reaches_the_sampler():
     def broken(u):
         raise TypeError("no density at all")
 
-    with pytest.raises(lb.errors.LDPBayesError, match=r"no density at all|stopped"):
+    with pytest.raises(lb.errors.LDPBayesError, match=r"no density|stopped"):
         sample_density(broken, lambda rng: np.zeros(2), np.random.default_rng(1), **settings)
 
 
@@ -142,7 +142,7 @@ def test_a_panic_of_a_dependency_is_an_error_of_ours():
         pass
 
     with (
-        pytest.raises(ConvergenceError, match="The sampler nutpie stopped: Panic: Poisoned"),
+        pytest.raises(ConvergenceError, match=r"nutpie.*Panic: Poisoned"),
         no_foreign_errors("The sampler nutpie"),
     ):
         raise Panic("Poisoned sampler state mutex: ..\nstack")

@@ -25,7 +25,7 @@ def shown(result, target):
 
 
 def test_intervals_of_f_are_those_of_the_whole_reports(table):
-    summaries, whole = lb.scan(*table, by="c", keep=0)(), lb.read(*table, report="report", by="c")
+    summaries, whole = lb.scan(*table, by="c", keep=0), lb.read(*table, report="report", by="c")
     assert not any(cell.keeps_reports for cell in summaries.collections())
     found, known = lb.fit(summaries, "learnt", random_seed=1), lb.fit(whole, "learnt", draws=0)
     (mean, sd, *ends), (centre, spread, *ends_of_p) = shown(found, "frequency"), shown(found, "distribution")

@@ -9,6 +9,7 @@ from cases import neighbours
 from conditioned import weighted
 from priorcases import LogisticNormal
 from references.enumeration import enumerated
+from tabulated import each_row
 
 from ldpbayes.collections import Collection, Derived, Tally
 from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError
@@ -87,7 +88,7 @@ def test_other_engines_that_resample_by_weights_have_that_error_too(method, prio
     problem = Problem.of(collected(UnaryEncoding.optimized(4, 2.0), 60, seed=2), prior)
     answer = method.answer(problem, method.plan(problem), random_seed=1, ci_prob=0.95)
     summary = answer.summary.entries["distribution"]
-    values, weight = answer.outcome.weighted
+    values, weight = answer.outcome.weighted_draws
     rng, size = np.random.default_rng(1), len(weight)
     times = rng.multinomial(size, np.full(size, 1 / size), 4000) * weight
     error = ((times @ values) / times.sum(axis=1, keepdims=True)).std(axis=0)
@@ -113,14 +114,14 @@ def test_a_share_of_tiny_shares_is_defined():
     assert tree.attrs["converged"] and np.isfinite(tree["posterior"]["share"].values).all()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "call, words",
     [
-        (lambda: fit(WARNER, exclude="magic"), "exclude must be one of"),
-        (lambda: fit(WARNER, method="exact", exclude="exact"), "exclude must be empty"),
-        (lambda: fit(WARNER, method=Exact), "method must be a name or a posterior method"),
-        (lambda: fit(WARNER, method=Exact(draws=10), draws=500), "set on the method object"),
-        (lambda: fit(collected(GRR(3, 1.0), 50), "flat", Surrogate(), ci_prob=7, estimates=False), "ci_prob must be"),
+        (lambda: fit(WARNER, exclude="magic"), "exclude must"),
+        (lambda: fit(WARNER, method="exact", exclude="exact"), "exclude must"),
+        (lambda: fit(WARNER, method=Exact), "method must"),
+        (lambda: fit(WARNER, method=Exact(draws=10), draws=500), "method object"),
+        (lambda: fit(collected(GRR(3, 1.0), 50), "flat", Surrogate(), ci_prob=7, estimates=False), "ci_prob must"),
     ],
 )
 def test_arguments_are_refused(call, words):
@@ -128,11 +129,11 @@ def test_arguments_are_refused(call, words):
         call()
 
 
-@pytest.mark.parametrize("name", METHODS)
+@each_row("name", METHODS)
 def test_a_generator_is_no_seed_and_is_refused_before_sampling(name, monkeypatch):
     method = METHODS[name]()
     monkeypatch.setattr(type(method), "run", lambda *_: pytest.fail("sampled"))
-    with pytest.raises(ArgumentError, match="random_seed must be an integer >= 0 or None, got a numpy Generator"):
+    with pytest.raises(ArgumentError, match=r"random_seed must.*Generator"):
         fit(WARNER, "flat", method, random_seed=np.random.default_rng(1), estimates=False)
 
 
@@ -197,10 +198,10 @@ def test_extreme_priors_are_served(prior, n):
     assert mean.sum() == pytest.approx(1) and np.isfinite(tree["summary"]["sd"]).all()
 
 
-@pytest.mark.parametrize("prior", [1e-300, 1e-100, 1e-20, 1e13, 1e300])
+@each_row("prior", [1e-300, 1e-100, 1e-20, 1e13, 1e300])
 def test_priors_beyond_are_refused_in_a_sentence(prior):
     for method in ("auto", "exact", "quadrature", "surrogate", "pair_slice"):
-        with pytest.raises(ArgumentError, match=r"prior must (have concentrations between 1e-09|be from 1e-150)"):
+        with pytest.raises(ArgumentError, match=r"prior must.*(1e-09|1e-150)"):
             fit(WARNER, prior, method=method)
 
 
@@ -208,7 +209,7 @@ def test_priors_beyond_are_refused_in_a_sentence(prior):
 def test_draws_that_no_memory_holds_are_refused_before_time_is_spent(a):
     protocol = GRR(a, 5.0)
     collection = Collection([f"c{x}" for x in range(a)], [Tally(protocol, [0, 1, 2], [500, 300, 200])])
-    with pytest.raises(InfeasibleError, match="ask for fewer draws, or for Exact") as caught:
+    with pytest.raises(InfeasibleError, match=r"fewer draws.*Exact") as caught:
         fit(collection, estimates=False, draws=1000)
     assert str(caught.value).count("fewer draws") == 1
 

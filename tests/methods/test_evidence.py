@@ -66,7 +66,7 @@ def test_a_fit_says_what_the_reports_favour():
     tree = fit(collection, random_seed=1, draws=50)
     assert facts_of(tree)["log_bayes_factor_learnt"] > 3  # three large categories and nothing else
     assert facts_of(tree)["log_bayes_factor_learnt_error"] < 0.1
-    assert "Log Bayes factors against the Jeffreys prior: flat -" in facts_of(tree)["bayes_factors"]
+    assert "prior: flat" in facts_of(tree)["bayes_factors"]
     own = fit(collection, prior=0.1, random_seed=1, draws=50)
     form = collection.rows.separable()
     exact = evidence_of(form, np.full(40, 0.1)) - evidence_of(form, np.full(40, 0.5))

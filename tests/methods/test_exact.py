@@ -273,7 +273,7 @@ def test_posterior_tree():
 def test_refusals():
     rows = DenseRows(np.array([[0.5, 0.3, 0.2], [0.5, 0.7, 0.8]]), [3, 4])
     down = Channel([[0.1, 0.4, 0.4], [0.9, 0.6, 0.6]])
-    with pytest.raises(InfeasibleError, match="single out one category"):
+    with pytest.raises(InfeasibleError, match="single out"):
         ExactMoments(rows, Dirichlet.flat(3))
     collection = survey(Tally(down, [0, 1], [3, 4]))
     with pytest.raises(InfeasibleError, match="less likely"):
@@ -289,8 +289,8 @@ def test_draws_that_need_tables_beyond_memory_are_refused():
     protocol = GRR(1024, 1.0)
     collection = survey(Tally(protocol, np.arange(1024), np.full(1024, 9 * 10**8)))
     verdict = Exact().feasibility(collection, "jeffreys")
-    assert not verdict.feasible and "tables of at most 1e+08 numbers" in verdict.reason
-    with pytest.raises(InfeasibleError, match="gives the posterior without draws"):
+    assert not verdict.feasible and "1e+08 numbers" in verdict.reason
+    with pytest.raises(InfeasibleError, match="without draws"):
         fit(collection, "jeffreys", Exact(), random_seed=1, estimates=False)
     moments = Exact().moments(collection, "jeffreys")
     np.testing.assert_allclose(moments.mean, 1 / 1024)

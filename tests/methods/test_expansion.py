@@ -110,12 +110,12 @@ def test_a_summary_that_may_be_off_is_refused_with_what_to_do():
     rows = tally(UnaryEncoding.optimized(8, 4.0), 1000).rows
     for summary in (at_mean(rows)[0], replace(at_mean(rows)[0], sample=None)):
         for method in ("auto", "surrogate"):
-            with pytest.raises(InfeasibleError, match=r"^The summary \(1,000 reports\) .* Scan again with keep=1001"):
+            with pytest.raises(InfeasibleError, match=r"1,000 reports.*keep=1001"):
                 fit(summary, "jeffreys", method)
     with pytest.raises(InfeasibleError, match="curvature"):
         rows = tally(HadamardResponse(16, 4.0), 20_000).rows
         fit(replace(at_mean(rows)[0], sample=None), "jeffreys")
-    with pytest.raises(InfeasibleError, match="sd from the pilot"):
+    with pytest.raises(InfeasibleError, match=r"from.*pilot"):
         fit(Summary.of(tally(UnaryEncoding.optimized(8, 2.0), 1000).rows, np.full(8, 1 / 8)), "jeffreys")
 
 

@@ -133,10 +133,10 @@ def test_summaries_without_draws():
     far = Summary.of(rows, np.r_[0.65, np.full(7, 0.05)])
     both = Cells({"x": far, "y": summary}, categories=[*"abcdefgh"])
     for prior, settings in (("jeffreys", {"draws": 0}), ("learnt", {"draws": 0}), ("learnt", {"draws": 50})):
-        with pytest.warns(DiagnosticWarning, match=r"1 of 2 cells are left out. x: The summary .* cannot stand for"):
+        with pytest.warns(DiagnosticWarning, match=r"1 of 2.*x:.*summary"):
             tree = fit(both, prior, random_seed=1, **settings)
         assert tree["summary"]["cell"].values.tolist() == ["y"] and "left_out" in tree.attrs
-    with pytest.raises(InfeasibleError, match=r"The summary of cell x .* cannot stand for"):
+    with pytest.raises(InfeasibleError, match=r"summary.*cell x.*stand"):
         fit(both.take(["x"]), "jeffreys", draws=0)
 
 
@@ -146,7 +146,7 @@ def test_too_many_draws_give_way_to_moments(cells, monkeypatch):
     assert tree.attrs["draws"] == "none" and "vectorized" in tree.attrs["reason"]
     monkeypatch.setattr("ldpbayes.methods.many.Cost.mixed", lambda *_: 1e6)
     monkeypatch.setattr("ldpbayes.road.ruling.default_prior", lambda size: "learnt")
-    assert "would take about" in fit(cells).attrs["prior_reason"]
+    assert "take about" in fit(cells).attrs["prior_reason"]
     one = fit(cells.take([1]), "jeffreys", draws=50, random_seed=1, estimates=False)  # draws of named cells on demand
     np.testing.assert_allclose(one["summary"]["mean"].isel(cell=0), tree["summary"]["mean"].isel(cell=1), rtol=1e-9)
 
@@ -178,7 +178,7 @@ def test_what_cannot_be_done_without_draws(cells):
     for prior in ("smooth", "hierarchical"):
         with pytest.raises(InfeasibleError, match="Dirichlet prior"):
             fit(cells, prior, draws=0)
-    with pytest.raises(ArgumentError, match="keys must be those of cells"):
+    with pytest.raises(ArgumentError, match="keys must"):
         cells.take(["nowhere"])
     assert ExactMoments(cells[1].rows, Dirichlet.flat(12)).mean.sum() == pytest.approx(1)
 
@@ -212,7 +212,7 @@ def test_large_alphabets_have_moments_and_the_largest_categories():
     exact = fit(collection, "jeffreys", draws=0)
     assert not tree.attrs["prior_decides"]
     weak = Collection([str(x) for x in range(500)], [Tally(GRR(500, 1.0), np.arange(500), np.full(500, 2))])
-    assert "with twice its weight" in fit(weak, "jeffreys", draws=0).attrs["decides"]
+    assert "twice its" in fit(weak, "jeffreys", draws=0).attrs["decides"]
     known = ExactMoments(collection.rows, Dirichlet.jeffreys(size))
     np.testing.assert_allclose(exact["exact"]["distribution_mean"], known.mean, rtol=1e-10)
 
@@ -305,7 +305,7 @@ def test_what_would_take_too_long_is_refused_with_the_predicted_time(monkeypatch
     rng = np.random.default_rng(1)
     tally = Tally(protocol, *protocol.simulate(rng.multinomial(300, np.ones(40) / 40), rng))
     monkeypatch.setattr(many, "LARGEST", 1e-9)
-    with pytest.raises(InfeasibleError, match=r"1\.2e\+04 entries .* minutes and .* GB"):
+    with pytest.raises(InfeasibleError, match=r"1\.2e\+04 entries.*minutes.*GB"):
         fit(Collection([str(x) for x in range(40)], [tally]), draws=0)
 
 
@@ -315,6 +315,6 @@ def test_who_decides_is_told_where_the_transforms_of_a_part_do_not_die_out():
     a, n = int(rng.integers(2, 51)), round(np.exp(rng.uniform(np.log(50), np.log(1e5))))
     protocol = PooledHashing(a, float(np.exp(rng.uniform(np.log(0.2), np.log(6)))), seeds=4096)
     truth = rng.dirichlet(np.full(a, rng.choice([0.1, 1.0, 10.0])))
-    found = fit(simulate(truth, protocol, n, random_seed=91)[0], random_seed=1)
+    found = fit(simulate(truth, protocol, n, random_seed=91), random_seed=1)
     summary = found["summary"].to_dataset().sel(target="distribution")
     assert found.attrs["converged"] and float((np.abs(summary["mean"] - truth) / summary["sd"]).max()) < 4

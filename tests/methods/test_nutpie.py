@@ -54,5 +54,5 @@ def test_nothing_is_left_of_an_interruption_at_once(monkeypatch):
         return tree
 
     monkeypatch.setattr("nutpie.sample", interrupted)
-    with pytest.raises(KeyboardInterrupt, match="before any chain had four draws"):
+    with pytest.raises(KeyboardInterrupt, match=r"before any.*draws"):
         sample_density(normal, lambda rng: np.ones(2), np.random.default_rng(1), **SETTINGS)

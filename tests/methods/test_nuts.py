@@ -201,16 +201,16 @@ def test_chains_that_diverge_are_made_once_more_with_smaller_steps(eriksson, mon
 def test_too_many_entries_are_refused_before_anything_is_compiled(minarets, monkeypatch):
     monkeypatch.setattr(nuts, "MAX_ENTRIES", 3)
     assert not NUTS().feasibility(minarets, "flat").feasible
-    with pytest.raises(InfeasibleError, match="NUTS takes at most 3"):
+    with pytest.raises(InfeasibleError, match=r"NUTS.*3"):
         fit(minarets, "flat", NUTS(), estimates=False)
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"draws": 0}, "draws must be an integer >= 4"),
-        ({"chains": 1.5}, "chains must be an integer"),
-        ({"target_accept": 1.0}, "target_accept must be a probability in"),
+        ({"draws": 0}, "draws must.*4"),
+        ({"chains": 1.5}, "chains must"),
+        ({"target_accept": 1.0}, "target_accept must"),
     ],
 )
 def test_invalid_settings_are_refused(settings, message):
@@ -220,7 +220,7 @@ def test_invalid_settings_are_refused(settings, message):
 
 @pytest.mark.parametrize("seed", [-1, True, "one"])
 def test_invalid_seed_is_refused(nigeria, seed):
-    with pytest.raises(ArgumentError, match="random_seed must be an integer >= 0"):
+    with pytest.raises(ArgumentError, match=r"random_seed must.*0"):
         fit(nigeria, "flat", NUTS(), random_seed=seed, estimates=False)
 
 

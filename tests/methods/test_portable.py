@@ -54,4 +54,4 @@ def test_a_seed_gives_the_same_numbers_without_vector_units(tmp_path):
 def test_other_machines_are_told_that_nothing_is_done(monkeypatch, capsys):
     monkeypatch.setattr(portable.platform, "machine", lambda: "aarch64")
     assert portable.main([]) == 0
-    assert "Nothing is done on aarch64" in capsys.readouterr().out
+    assert "aarch64" in capsys.readouterr().out

@@ -278,7 +278,7 @@ def test_nodes_computed_twice_give_the_draws_of_nodes_in_memory():
 def test_refuses_many_categories_before_rows_are_merged(monkeypatch, a):
     monkeypatch.setattr("ldpbayes.methods.merging.merge", None)
     wide = Collection([str(x) for x in range(a)], [Tally(GRR(a, 1.0), np.arange(a), [50] * a)])
-    with pytest.raises(InfeasibleError, match=r"Quadrature takes at most 6e\+09 operations"):
+    with pytest.raises(InfeasibleError, match=r"Quadrature.*6e\+09"):
         fit(wide, Dirichlet.flat(a), Quadrature(), estimates=False)
 
 
@@ -293,9 +293,9 @@ def test_nine_categories_of_few_reports():
 
 def test_refuses_above_its_limits():
     eight = Collection([str(x) for x in range(8)], [Tally(GRR(8, 1.0), np.arange(8), [50] * 8)])
-    with pytest.raises(InfeasibleError, match=r"Quadrature takes at most 6e\+09 operations"):
+    with pytest.raises(InfeasibleError, match=r"Quadrature.*6e\+09"):
         fit(eight, Dirichlet.flat(8), Quadrature(), estimates=False)
-    with pytest.raises(ConvergenceError, match=r"not resolved: .* tolerance 1e-20\. Quadrature takes at most"):
+    with pytest.raises(ConvergenceError, match=r"resolved:.*1e-20.*Quadrature"):
         fit(MINARETS, Dirichlet.flat(3), Quadrature(tolerance=1e-20, max_work=4e6), estimates=False)
 
 

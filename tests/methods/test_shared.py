@@ -82,7 +82,7 @@ def test_the_result_has_one_alpha(cells, tree):
     assert alpha.dims == ("chain", "draw")
     assert float(alpha.mean()) == pytest.approx(facts_of(tree)["alpha_mean"], rel=0.05)
     assert tree.attrs["prior"].endswith("one alpha for all cells") and tree.attrs["method"] == "exact"
-    assert tree.attrs["converged"] and "share one alpha" in tree.attrs["reason"]
+    assert tree.attrs["converged"] and "one alpha" in tree.attrs["reason"]
     # Under a larger α all cells are more even: the draws of all cells go with the same α.
     spread = tree["posterior"]["distribution"].var("category").mean("cell")
     assert stats.spearmanr(alpha.values.ravel(), spread.values.ravel()).statistic < -0.2
@@ -104,11 +104,11 @@ def test_surrogates_share_alpha_too():
 
 
 def test_the_method_that_shares_cannot_be_excluded(cells):
-    with pytest.raises(InfeasibleError, match="shared by all cells needs the methods exact or surrogate"):
+    with pytest.raises(InfeasibleError, match=r"all cells.*exact.*surrogate"):
         fit(cells, "learnt", exclude=("exact", "surrogate"), **QUICK)
 
 
 def test_cells_of_twenty_categories_share_alpha_by_default():
     cells = grouped(GRR(20, 2.0), 200, n_cells=2)
     tree = fit(cells, draws=50, **QUICK)
-    assert tree.attrs["prior"].startswith("learnt") and "from 20 categories on" in tree.attrs["prior_reason"]
+    assert tree.attrs["prior"].startswith("learnt") and "20 categories" in tree.attrs["prior_reason"]

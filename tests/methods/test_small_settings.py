@@ -22,7 +22,7 @@ BITS = RapporBits(Rappor.one_time(40, 9.6, 32, 16, candidates=tuple(f"word {x}" 
 
 def even(protocol, n):
     a = protocol.n_categories
-    return lb.simulate(np.full(a, 1 / a), protocol, n, random_seed=1)[0]
+    return lb.simulate(np.full(a, 1 / a), protocol, n, random_seed=1)
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_predicted_seconds_are_those_of_the_whole_fit():
 def test_ends_of_an_expansion_whose_transforms_do_not_die_out():
     """A default fit ended in a ConvergenceError of what is said beside it."""
     truth = [0.971, 0.002, 0.0, 0.027]
-    collection = lb.simulate(truth, PooledHashing(4, 0.29, seeds=4096), 26_594, random_seed=91)[0]
+    collection = lb.simulate(truth, PooledHashing(4, 0.29, seeds=4096), 26_594, random_seed=91)
     problem = Problem.of(collection, 0.5 / 2**0.5)
     entries, *_ = undrawn([problem], tails(0.95), "surrogate")
     lower, upper = entries["distribution_lower"], entries["distribution_upper"]

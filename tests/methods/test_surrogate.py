@@ -102,12 +102,12 @@ def test_rejected_weights_raise_with_the_result_and_auto_hands_over():
     collection = collected(SampledAttribute(8, 0.5, [2, 4], "grr"), 20_000, seed=1)  # joint shares are not identified
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RankDeficientWarning)
-        with pytest.raises(ConvergenceError, match=r"k-hat .* effective draws") as caught:
+        with pytest.raises(ConvergenceError, match=r"k-hat.*effective") as caught:
             fit(collection, "jeffreys", Surrogate(draws=250), random_seed=1, estimates=False)
         assert facts_of(caught.value.result)["problem"]
         tree = fit(collection, "jeffreys", random_seed=1, estimates=False)
     assert tree.attrs["method"] == "pair_slice"
-    assert "Before it, surrogate ran first" in tree.attrs["reason"]
+    assert "surrogate ran" in tree.attrs["reason"]
 
 
 def test_expansion_settles():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import betainc, logsumexp
 from scipy.stats import beta
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes.errors import ArgumentError, InfeasibleError
@@ -226,8 +227,8 @@ def test_a_report_that_never_comes():
     assert rows(lb.fit(survey(device, [60, 40]), "flat", random_seed=1))["mean"][1] == pytest.approx(mean, abs=2e-4)
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "named"),
+@each_row(
+    "call, error, named",
     [
         (lambda: Uncertain((1,)), ArgumentError, "concentrations"),
         (lambda: Uncertain.counted([-1, 3]), ArgumentError, "counts"),
@@ -249,6 +250,7 @@ def test_what_is_refused(call, error, named):
     assert named in str(caught.value)
 
 
+@pytest.mark.calibrate
 def test_a_prior_over_all_cells_goes_with_a_device_that_trials_fix():
     """With a million trials of each kind the hierarchical fit is that of the known device."""
     counts = np.array([[900_000, 200_000], [100_000, 800_000]])

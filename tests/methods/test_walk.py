@@ -38,8 +38,8 @@ def test_three_categories_agree_with_weighted_draws_of_the_prior(protocol):
     prior = Smooth(n_categories=3)
     problem = Problem.of(collection, prior)
     rng = np.random.default_rng(2)
-    scale = np.log(rng.standard_exponential((400_000, 2)))
-    z = np.concatenate([scale, rng.standard_t(prior.degrees, (400_000, 2)), rng.standard_normal((400_000, 3))], axis=1)
+    scale = np.log(rng.standard_exponential((100_000, 2)))
+    z = np.concatenate([scale, rng.standard_t(prior.degrees, (100_000, 2)), rng.standard_normal((100_000, 3))], axis=1)
     p = prior.to_simplex(z)
     log_likelihood = collection.rows.log_likelihood(np.ascontiguousarray(p.T))
     weight = np.exp(log_likelihood - log_likelihood.max())
@@ -84,6 +84,7 @@ def test_coordinates_and_gradient_belong_together(degrees):
         np.testing.assert_allclose((np.array(ahead) - behind) / 2e-5, gradient, atol=1e-6 * np.abs(gradient).max())
 
 
+@pytest.mark.calibrate
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
 def test_a_spike_survives():
     p = np.full(40, 1.0)
@@ -131,5 +132,5 @@ def test_an_ordered_collection_says_what_smooth_is_worth(tmp_path):
     with_smooth = fit(unordered, "smooth", random_seed=1, estimates=False)
     assert "check it" in facts_of(with_smooth)["order"] and "order" not in facts_of(fit(unordered, random_seed=1, draws=50))
     (tmp_path / "wrong.toml").write_text((tmp_path / "ages.toml").read_text().replace("ordered = true", 'ordered = "yes"'))
-    with pytest.raises(DataError, match="ordered must be true or false"):
+    with pytest.raises(DataError, match="ordered must"):
         read(tmp_path / "wrong.toml")

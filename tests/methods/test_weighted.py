@@ -5,6 +5,7 @@ import pytest
 from priorcases import CellsApart, Hidden, LogisticNormal, Modes
 from scipy.special import logsumexp, softmax
 from scipy.stats import ks_2samp
+from tabulated import each_row
 
 from ldpbayes import Collection, Tally, fit
 from ldpbayes.errors import ConvergenceError, InfeasibleError
@@ -84,7 +85,7 @@ def test_a_prior_in_one_file_is_served():
     assert abs(facts_of(tree)["log_evidence"] - evidence) < 5 * facts_of(tree)["log_evidence_error"]
 
 
-@pytest.mark.parametrize("method", ["exact", "quadrature", "surrogate", "pair_slice"])
+@each_row("method", ["exact", "quadrature", "surrogate", "pair_slice"])
 def test_a_prior_that_no_such_engine_can_serve_is_refused_in_a_true_sentence(method):
     words = rf"^The method {method} needs a Dirichlet prior.*; this one is logistic-normal with scale 1\.$"
     with pytest.raises(InfeasibleError, match=words):
@@ -92,13 +93,13 @@ def test_a_prior_that_no_such_engine_can_serve_is_refused_in_a_true_sentence(met
 
 
 def test_conjugate_priors_are_left_to_their_engines():
-    with pytest.raises(InfeasibleError, match="weighted is for priors that are not Dirichlet"):
+    with pytest.raises(InfeasibleError, match=r"weighted.*not Dirichlet"):
         fit(SMALL["grr"], prior="flat", method="weighted")
 
 
 def test_too_many_unknowns_are_refused_before_time_is_spent():
     collection = collected(GRR(500, 1.0), 1000, np.full(500, 1 / 500))
-    with pytest.raises(InfeasibleError, match="takes at most 400 unknowns; logistic-normal with scale 1 has 499"):
+    with pytest.raises(InfeasibleError, match=r"400 unknowns.*499"):
         fit(collection, prior=LogisticNormal(500), method="weighted")
 
 
@@ -213,7 +214,7 @@ def test_an_answer_that_cannot_be_trusted_is_rejected():
     """Forty categories of which most are empty: the posterior is far from any t distribution."""
     p = np.r_[np.full(3, 1 / 3), np.zeros(37)]
     collection = collected(GRR(40, 4.0), 300, p)
-    with pytest.raises(ConvergenceError, match="cannot be trusted: Pareto k-hat"):
+    with pytest.raises(ConvergenceError, match="Pareto k-hat"):
         fit(collection, LogisticNormal(40, 4.0), Weighted(draws=500), random_seed=0, estimates=False)
 
 
@@ -278,7 +279,7 @@ def test_a_mode_that_all_chains_miss_is_told(monkeypatch, weights):
     if len(weights) == 2:
         assert fit(data, prior, NUTS(draws=500), random_seed=1, estimates=False).attrs["converged"]
     else:
-        with pytest.raises(ConvergenceError, match=r"another mode, with a share of 0\.2"):
+        with pytest.raises(ConvergenceError, match=r"another mode.*0\.2"):
             fit(data, prior, NUTS(draws=500), random_seed=1, estimates=False)
 
 

@@ -489,7 +489,7 @@ def _summaries():
                 held = tally(name, protocol, zipf(a), n)
                 reports = np.repeat(held.reports, held.counts, axis=0)
                 frame = lb.write(reports, None, protocol, categories=labels(a))
-                return fitted(lb.scan(frame)(), "jeffreys")
+                return fitted(lb.scan(frame), "jeffreys")
 
             yield name, compute
 

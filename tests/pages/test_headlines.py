@@ -1,12 +1,17 @@
 """Every page leads with a sentence that has number, n, design and model, and what it states computes it again."""
 
+import dataclasses
 import json
 
 import numpy as np
 import pyarrow
 import pytest
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 import ldpbayes as lb
+from ldpbayes.presenting import AbstractResult
 from ldpbayes.protocols import MemoizedGRR, crosswise
 from ldpbayes.protocols.designs import warner
 from ldpbayes.robust import crosschecking
@@ -27,6 +32,15 @@ def cells():
 def answered():
     """Return a frame of private answers beside a covariate, by counts."""
     return pyarrow.table({"answer": NO_YES * 2, "old": [0, 0, 1, 1], "n": [300, 150, 200, 240]})
+
+
+def regressed():
+    given = {"protocol": warner(0.8), "count": "n", "draws": 100, "random_seed": 1}
+    return lb.regress(answered(), "answer ~ old", **given)
+
+
+def unanswered():
+    return dataclasses.replace(three(), missing=30)
 
 
 def questions():
@@ -129,8 +143,8 @@ KINDS = {
         ("10,000 users", "ε = 1", "subset", "uniform"),
     ),
     "scan": (
-        lambda **given: lb.scan(**given)(),
-        {"source": questions},
+        lb.scan,
+        {"data": questions},
         {"protocol": warner(0.7), "report": "q1", "by": "q2", "categories": NO_YES},
         lambda page: sum(row["reports"] for row in page.tables[0].lines()),
         ".0f",
@@ -161,7 +175,7 @@ KINDS = {
     "hull": (
         lb.robust.contamination_hull,
         {"collection": three},
-        {"question": "a > 0.4", "share": 0.05},
+        {"categories": "a > 0.4", "share": 0.05},
         lambda page: page.facts["estimate"][0],
         ".3f",
         ("300 reports", "grr (epsilon = 1.5)", "unbiased estimate"),
@@ -169,14 +183,14 @@ KINDS = {
     "sensitivity": (
         lb.robust.sensitivity,
         {"collection": ignoring},
-        {"of": "yes"},
+        {"categories": "yes"},
         first("answer"),
         "#.3g",
         ("400 reports", "crosswise (p = 0.25)", "maximum likelihood"),
     ),
     "fakes": (
         lb.robust.fakes,
-        {"reports": three},
+        {"collection": three},
         {"category": "c", "overtake": "a"},
         first("added"),
         ".0f",
@@ -191,7 +205,51 @@ KINDS = {
         ".3f",
         ("300 reports", "grr (epsilon = 1.5)", "prior flat"),
     ),
+    "predictions": (
+        lb.predictions,
+        {"result": regressed},
+        {"data": {"old": [0, 1]}},
+        first("mean"),
+        ".3f",
+        ("890 reports",),
+    ),
+    "comparisons": (lb.comparisons, {"result": regressed}, {"variable": "old"}, first("mean"), ".4f", ("890 reports",)),
+    "missing": (
+        lb.answers.missing_answers,
+        {"result": lambda: lb.fit(unanswered(), "flat", random_seed=3, draws=100)},
+        {"categories": "b"},
+        None,
+        "",
+        ("300 reports", "prior flat"),
+    ),
+    "prospects": (
+        lb.planning.with_prospects,
+        {"plans": lambda: lb.plan(n_categories=5, epsilon=1.0, n=2000, protocols=["grr", "oue"])},
+        {"groups": 2, "delta": 0.1},
+        first("error"),
+        "#.3g",
+        ("2,000 users", "ε = 1", "grr", "uniform"),
+    ),
+    "validation": (
+        lb.planning.validation,
+        {"device": lambda: lb.protocols.Channel(counts=[[399, 19], [2, 103]])},
+        {"n": 3330},
+        first("sd"),
+        ".2g",
+        ("10 times the trials",),
+    ),
+    "compliance": (
+        lb.robust.compliance_test,
+        {"collection": lambda: two_channels().with_noncompliers({"sayer": 0})},
+        {},
+        first("p_value"),
+        ".3g",
+        ("1,000 reports through warner", "crosswise"),
+    ),
 }
+
+#: Kinds whose page has no figure: plot refuses them.
+WITHOUT_PICTURE = {"answer", "check of cells", "choice", "compliance", "fakes", "scan", "validation"}
 
 
 def two_channels():
@@ -211,7 +269,7 @@ def without_chains(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_headline_and_settings(kind):
+def test_headline_and_settings(kind, tmp_path):
     function, objects, arguments, number, spec, parts = KINDS[kind]
     made = {name: make() for name, make in objects.items()}
     result = function(**made, **arguments)
@@ -226,6 +284,49 @@ def test_headline_and_settings(kind):
     given = {name: x for name, x in stated["arguments"].items() if name not in objects}
     again = function(**made, **{name: revived(x) for name, x in given.items()})
     assert again.table().equals(result.table())
+    assert isinstance(result, AbstractResult) and not result.table().empty
+    if kind != "scan":  # data, with their own short text
+        lines = repr(result).splitlines()
+        assert lines[0] == page.summary and page.tables[0].columns[0].text(page.tables[0].rows[0][0]) in repr(result)
+    drawn_and_kept(kind, result, page, tmp_path)
+
+
+def drawn_and_kept(kind, result, page, folder):
+    """Hold a result to its picture, the one of its page, on new or given Axes, and to its files."""
+    result.save(folder / "page.json")
+    assert json.loads((folder / "page.json").read_text())["summary"] == page.summary
+    page.render("html", whole=False)
+    assert (kind in WITHOUT_PICTURE) == (not page.figures)
+    if kind in WITHOUT_PICTURE:
+        with pytest.raises(lb.errors.ArgumentError, match=type(result).__name__):
+            result.plot()
+        return
+    axes = result.plot()
+    assert isinstance(axes, Axes) and pyplot.gcf() is axes.figure
+    figure = page.figures[0]
+    assert lb.plots.to_svg(axes.figure) == lb.plots.to_svg((figure.alone or figure.draw)())
+    pyplot.close("all")
+    if len(axes.figure.axes) == 1:
+        given = Figure().subplots()
+        assert result.plot(given, title="A title") is given and given.get_title() == "A title"
+
+
+def test_point_estimates_are_answers():
+    for estimator, name in ((lb.estimators.MLE(), "MLE"), (lb.estimators.Oracle(), "oracle")):
+        estimate = estimator(three())
+        assert isinstance(estimate, AbstractResult) and repr(estimate).startswith(estimate.headline)
+        assert name in estimate.headline and "300 reports through grr" in estimate.headline
+        assert estimate.table()["estimate"].tolist() == estimate.distribution.tolist()
+
+
+def test_completion_offers_what_results_have_of_their_own():
+    result = lb.fit(three(), "flat", draws=100, random_seed=1)
+    own = {"extend", "headline", "loo", "notes", "page", "plot", "posterior", "save", "settings", "summary", "table"}
+    names = {name for name in dir(result) if not name.startswith("_")}
+    assert own <= names and not {"argsort", "cumprod", "pipe", "prune"} & names
+    assert result["posterior"].sizes["draw"] == 100 and "posterior" in result.children
+    answer = lb.answers.category_sum(result, ["a", "b"])
+    assert {"plot", "table", "sd"} <= set(dir(answer)) and "cumprod" not in dir(answer)
 
 
 def revived(value):

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes import answers
@@ -22,7 +23,7 @@ def tree():
 @pytest.fixture(scope="module")
 def pages(tree):
     """Pages of the results that had none, by name."""
-    scanned = lb.scan(pd.DataFrame({"report": [0, 1, 2, 1]}), lb.GRR(3, 1.0), progressbar=False)()
+    scanned = lb.scan(pd.DataFrame({"report": [0, 1, 2, 1]}), lb.GRR(3, 1.0), progressbar=False)
     found = {
         "CellsFitness": lb.check(CELLS),
         "Dataset": answers.simultaneous_intervals(tree),
@@ -71,25 +72,23 @@ def test_tables_that_are_cut_have_all_rows_in_files():
     assert len(table.rows) == 3 and len(table.complete().rows) == 8 and "3 of 8 rows" in table.note
 
 
-@pytest.mark.parametrize("result", [None, 3, "a word", [], {}, object(), np.ones(3), lb.GRR(3, 1.0), [1, 2]])
+@each_row("result", [None, 3, "a word", [], {}, object(), np.ones(3), lb.GRR(3, 1.0), [1, 2]])
 def test_what_has_no_page_is_refused_in_one_sentence(result):
-    with pytest.raises(
-        lb.errors.ArgumentError, match=r"show takes a result of fit, .*CellsFitness.*a Collection.*list of Plan, got"
-    ):
+    with pytest.raises(lb.errors.ArgumentError, match=r"show takes.*CellsFitness.*Collection.*Plan"):
         lb.show(result)
 
 
 def test_a_trace_of_pymc_is_told_how_to_become_a_result():
     trace = xr.DataTree.from_dict({"posterior": xr.Dataset({"p": (("chain", "draw"), np.ones((1, 2)))})})
     for ask in (lb.show, lb.answers.simultaneous_intervals):
-        with pytest.raises(lb.errors.ArgumentError, match=r"lb\.pymc\.attach\(trace, data\) turns a trace"):
+        with pytest.raises(lb.errors.ArgumentError, match=r"lb\.pymc\.attach\(trace"):
             ask(trace)
 
 
 def test_settings_are_those_of_the_page(tree):
-    with pytest.raises(lb.errors.ArgumentError, match="show of this result takes top, collection, command, got 'topp'"):
+    with pytest.raises(lb.errors.ArgumentError, match=r"show.*top,.*collection,.*'topp'"):
         lb.show(tree, topp=3)
-    with pytest.raises(lb.errors.ArgumentError, match="top must be an integer >= 1, got 'x'"):
+    with pytest.raises(lb.errors.ArgumentError, match=r"top must.*'x'"):
         lb.show(tree, top="x")
 
 

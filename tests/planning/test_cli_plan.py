@@ -5,6 +5,7 @@ import re
 
 import pytest
 from commands import run
+from tabulated import each_row
 
 from ldpbayes import planning, read
 from ldpbayes.protocols import make_protocol
@@ -22,15 +23,15 @@ def cells(out, protocol):
 
 
 def test_plan_inverts_itself_on_the_command_line(capsys):
-    status, out, _ = run(capsys, "plan", "--categories", 16, "--epsilon", 1, "--error", 0.01)
+    status, out, _ = run(capsys, "plan", "--n-categories", 16, "--epsilon", 1, "--error", 0.01)
     users = int(cells(out, "subset")[3].replace(",", ""))
     assert status == 0 and 1000 < users < 100_000
-    _, out, _ = run(capsys, "plan", "--categories", 16, "--epsilon", 1, "--users", users)
+    _, out, _ = run(capsys, "plan", "--n-categories", 16, "--epsilon", 1, "--users", users)
     assert float(cells(out, "subset")[4]) == pytest.approx(0.01, rel=1e-3)
 
 
 def test_plan_takes_a_population_and_draws(capsys, tmp_path):
-    arguments = ["--epsilon", 1, "--users", 32561, "--categories", 9, "--set", "p=data/populations/adult_workclass.csv"]
+    arguments = ["--epsilon", 1, "--users", 32561, "--n-categories", 9, "--truth", "data/populations/adult_workclass.csv"]
     status, out, _ = run(capsys, "plan", *arguments, "--protocol", "grr", "--plot", tmp_path / "plan.png")
     assert status == 0 and "grr" in out and "subset" not in out
     assert (tmp_path / "plan.png").read_bytes()[1:4] == b"PNG"
@@ -49,7 +50,7 @@ def test_plan_takes_every_protocol(capsys, name, parameters, settings):
     """The error on the command line is that of Python's expected_error."""
     given = [word for text in parameters for word in ("-p", text)]
     status, out, err = run(
-        capsys, "plan", "--categories", 8, "--epsilon", 1, "--users", 5000, "--protocol", name, *given, "--json"
+        capsys, "plan", "--n-categories", 8, "--epsilon", 1, "--users", 5000, "--protocol", name, *given, "--json"
     )
     assert status == 0, err
     protocol = make_protocol(name, list("abcdefgh"), settings | {"epsilon": 1.0})
@@ -78,7 +79,7 @@ def test_plan_takes_every_protocol(capsys, name, parameters, settings):
 )
 def test_plan_takes_every_design(capsys, name, categories, parameters, settings):
     given = [word for text in parameters for word in ("-p", text)]
-    given += ["--protocol", name, "--categories", categories, "--kind", "half_width", "--json"]
+    given += ["--protocol", name, "--n-categories", categories, "--kind", "half_width", "--json"]
     status, out, err = run(capsys, "plan", "--users", 5000, *given)
     assert status == 0, err
     (found,) = json.loads(out)["plans"]
@@ -95,7 +96,7 @@ def test_plan_of_a_design_draws(capsys, tmp_path):
     assert status == 0 and (tmp_path / "w.png").stat().st_size > 5000
 
 
-@pytest.mark.parametrize(
+@each_row(
     "arguments, words",
     [
         (
@@ -108,17 +109,17 @@ def test_plan_of_a_design_draws(capsys, tmp_path):
         ),
         (["--protocol", "warner", "-p", "p=0.7"], "exactly one of n_categories, n, error"),
         (["--protocol", "warner", "--users", 9], "needs the parameter 'p'"),
-        (["--categories", 4, "--epsilon", 1, "--users", 9, "-p", "p=0.7"], "exactly one --protocol"),
+        (["--n-categories", 4, "--epsilon", 1, "--users", 9, "-p", "p=0.7"], "exactly one --protocol"),
         (
-            ["--protocol", "stochastic_lie_detector", "-p", "p=0.2", "--categories", 3, "--error", 0.1],
+            ["--protocol", "stochastic_lie_detector", "-p", "p=0.2", "--n-categories", 3, "--error", 0.1],
             "No number of reports",
         ),
-        (["--categories", 16], "--epsilon, --users, --error are missing"),
-        (["--categories", 16, "--epsilon", 0, "--error", 0.1], "epsilon must be"),
-        (["--categories", 16, "--epsilon", 1, "--error", -1], "error"),
-        (["--categories", 16, "--epsilon", 1, "--error", 0.1, "--kind", "l3"], "kind must be one of"),
-        (["--categories", 16, "--epsilon", 1, "--error", 0.1, "--protocol", "magic"], "magic"),
-        (["--categories", 16, "--epsilon", 1, "--error", 0.1, "--set", "p=nowhere.csv"], "nowhere.csv"),
+        (["--n-categories", 16], "--epsilon, --users, --error are missing"),
+        (["--n-categories", 16, "--epsilon", 0, "--error", 0.1], "epsilon must be"),
+        (["--n-categories", 16, "--epsilon", 1, "--error", -1], "error"),
+        (["--n-categories", 16, "--epsilon", 1, "--error", 0.1, "--kind", "l3"], "kind must be one of"),
+        (["--n-categories", 16, "--epsilon", 1, "--error", 0.1, "--protocol", "magic"], "magic"),
+        (["--n-categories", 16, "--epsilon", 1, "--error", 0.1, "--truth", "nowhere.csv"], "nowhere.csv"),
     ],
 )
 def test_plan_refuses_in_one_sentence(capsys, arguments, words):
@@ -128,7 +129,7 @@ def test_plan_refuses_in_one_sentence(capsys, arguments, words):
 
 def test_simulate_then_fit(capsys, tmp_path):
     file = tmp_path / "made.toml"
-    arguments = ["--truth", "zipf", "--categories", 6, "--users", 3000, "--protocol", "subset", "-p", "epsilon=2"]
+    arguments = ["--truth", "zipf", "--n-categories", 6, "--users", 3000, "--protocol", "subset", "-p", "epsilon=2"]
     status, out, _ = run(capsys, "simulate", file, *arguments, "--seed", 3)
     assert status == 0 and "3,000 reports" in out
     first = file.read_text(), file.with_suffix(".csv").read_text()
@@ -139,14 +140,14 @@ def test_simulate_then_fit(capsys, tmp_path):
     assert status == 0 and "mean of F" in out
 
 
-@pytest.mark.parametrize(
+@each_row(
     "arguments, words",
     [
-        (["--truth", "zipf", "--users", 10, "-p", "epsilon=1"], "--categories must be given"),
-        (["--categories", 5, "-p", "epsilon=1"], "users must be given"),
-        (["--categories", 5, "--users", 10], "needs the parameter 'epsilon'"),
-        (["--categories", 5, "--users", 10, "-p", "epsilon"], "name=value"),
-        (["--categories", 5, "--users", 10, "-p", "epsilon=one"], "epsilon must be"),
+        (["--truth", "zipf", "--users", 10, "-p", "epsilon=1"], "--n-categories must be given"),
+        (["--n-categories", 5, "-p", "epsilon=1"], "users must be given"),
+        (["--n-categories", 5, "--users", 10], "needs the parameter 'epsilon'"),
+        (["--n-categories", 5, "--users", 10, "-p", "epsilon"], "name=value"),
+        (["--n-categories", 5, "--users", 10, "-p", "epsilon=one"], "epsilon must be"),
     ],
 )
 def test_simulate_refuses_in_one_sentence(capsys, tmp_path, arguments, words):
@@ -156,12 +157,12 @@ def test_simulate_refuses_in_one_sentence(capsys, tmp_path, arguments, words):
 
 
 def test_names_that_plan_prints_are_accepted_everywhere(capsys, tmp_path):
-    _, out, _ = run(capsys, "plan", "--categories", 4, "--epsilon", 1, "--users", 1000, "--json")
+    _, out, _ = run(capsys, "plan", "--n-categories", 4, "--epsilon", 1, "--users", 1000, "--json")
     names = [line["protocol"] for line in json.loads(out)["plans"]]
     assert set(names) == set(planning.PROTOCOLS)
     for name in names:
         file = tmp_path / f"{name}.toml"
-        given = ["--categories", 4, "--users", 200, "--protocol", name, "-p", "epsilon=1", "--seed", 1]
+        given = ["--n-categories", 4, "--users", 200, "--protocol", name, "-p", "epsilon=1", "--seed", 1]
         status, _, err = run(capsys, "simulate", file, *given)
         assert status == 0, (name, err)
         assert read(file).n_reports == 200
@@ -171,5 +172,5 @@ def test_names_that_plan_prints_are_accepted_everywhere(capsys, tmp_path):
 
 @pytest.mark.parametrize("name, parameters", [("blh", ["--epsilon", 1]), ("extended_crosswise", ["-p", "p=0.2"])])
 def test_plan_knows_aliases(capsys, name, parameters):
-    status, _, err = run(capsys, "plan", "--categories", 2, "--users", 1000, "--protocol", name, *parameters)
+    status, _, err = run(capsys, "plan", "--n-categories", 2, "--users", 1000, "--protocol", name, *parameters)
     assert status == 0, (name, err)

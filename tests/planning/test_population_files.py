@@ -3,56 +3,57 @@
 import numpy as np
 import pytest
 from commands import run
+from tabulated import each_row
 
 import ldpbayes as lb
 
 CSV = "value,count\nold,30\nyoung,20\n"
 
 
-@pytest.mark.parametrize("line", ["file = 1", "file = []", "file = true", "file = {}", 'file = ""', 'file = "a\\u0000"'])
-@pytest.mark.parametrize("door", ["function", "command"])
+@each_row("line", ["file = 1", "file = []", "file = true", "file = {}", 'file = ""', 'file = "a\\u0000"'])
+@each_row("door", ["function", "command"])
 def test_the_file_of_a_population_is_a_name(line, door, tmp_path, capsys):
     (tmp_path / "people.csv").write_text(CSV)
     path = tmp_path / "people.toml"
     path.write_text(line + "\n")
     if door == "function":
-        with pytest.raises(lb.errors.DataError, match=r"people\.toml|cannot be read"):
+        with pytest.raises(lb.errors.DataError, match=r"people\.toml|cannot.*read"):
             lb.theory.population(path)
     else:
         status, _, err = run(capsys, "simulate", str(tmp_path / "out.toml"), "--truth", str(path), "-p", "epsilon=1")
         assert status == 2 and "Traceback" not in err and err.strip()
 
 
-@pytest.mark.parametrize("key", ["id", "title", "citation", "licence"])
-@pytest.mark.parametrize("value", ["1", "[]", "true", "{}", "2020-01-01", '"a\\u0000"'])
+@each_row("key", ["id", "title", "citation", "licence"])
+@each_row("value", ["1", "[]", "true", "{}", "2020-01-01", '"a\\u0000"'])
 def test_texts_of_a_population_are_texts(key, value, tmp_path):
     (tmp_path / "people.csv").write_text(CSV)
     (tmp_path / "people.toml").write_text(f'file = "people.csv"\n{key} = {value}\n')
-    with pytest.raises(lb.errors.DataError, match=rf"people\.toml: {key} must"):
+    with pytest.raises(lb.errors.DataError, match=rf"people\.toml: {key}"):
         lb.theory.population(tmp_path / "people.toml")
 
 
 def test_an_empty_population_is_no_file(tmp_path, capsys):
     status, _, err = run(capsys, "simulate", str(tmp_path / "out.toml"), "--truth", "", "-p", "epsilon=1")
-    assert status == 2 and "must be the name of a file, got an empty text" in " ".join(err.split())
+    assert status == 2 and "empty text" in " ".join(err.split())
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("source", "given", "sentence"),
+@each_row(
+    "source, given, sentence",
     [
-        ("zipf", {"mean": 2.0}, "mean must be left out for a population that is zipf"),
-        ("zipf", {"alpha": 2.0}, "alpha must be left out for a population that is zipf"),
-        ("geometric", {"exponent": 1.0}, "exponent must be left out for a population that is geometric"),
-        ("dirichlet", {"mean": object()}, "mean must be left out for a population that is dirichlet"),
-        ("people.csv", {"exponent": 1.0}, "exponent must be left out for a population that is read from a file"),
+        ("zipf", {"mean": 2.0}, "mean must.*left"),
+        ("zipf", {"alpha": 2.0}, "alpha must.*left"),
+        ("geometric", {"exponent": 1.0}, "exponent must.*left"),
+        ("dirichlet", {"mean": object()}, "mean must.*left"),
+        ("people.csv", {"exponent": 1.0}, "exponent must.*left"),
     ],
 )
 def test_what_belongs_to_other_populations_is_refused(source, given, sentence):
     sized = {} if source.endswith("csv") else {"n_categories": 3}
     with pytest.raises(lb.errors.ArgumentError, match=sentence):
         lb.theory.population(source, **sized, **given)
-    with pytest.raises(lb.errors.ArgumentError, match="random_seed must be"):
+    with pytest.raises(lb.errors.ArgumentError, match="random_seed must"):
         lb.theory.population("zipf", 3, random_seed="x")
 
 

@@ -8,6 +8,7 @@ import pytest
 from cases import CASES, full_rank
 from mixtures import enumerated_moments
 from scipy.linalg import helmert
+from tabulated import each_row
 
 from ldpbayes.collections import Tally, as_collection
 from ldpbayes.errors import ArgumentError, InfeasibleError
@@ -61,7 +62,7 @@ def test_oracle_risk_is_kairouz(epsilon):
     assert risk.oracle_risk(UnaryEncoding.symmetric(a, epsilon), P4, n, norm="l1").value == pytest.approx(sue_l1, rel=1e-12)
 
 
-@pytest.mark.parametrize("case", IDENTIFIED, ids=str)
+@each_row("case", IDENTIFIED)
 def test_oracle_risk_of_hit_rates(case):
     """Spec 3.1: one formula for every (g, h) protocol; P adds (1 − Σp²)/n to F."""
     a, n = case.categories[-1], 50
@@ -306,7 +307,7 @@ def test_a_general_channel_is_served(monkeypatch):
 
 def test_too_many_tallies_are_refused_with_both_reasons():
     wide = Channel(np.random.default_rng(0).dirichlet(np.ones(30), 30).T)
-    with pytest.raises(InfeasibleError, match=r"single out one category.*tallies"):
+    with pytest.raises(InfeasibleError, match=r"single out.*tallies"):
         risk.bayes_risk(wide, Dirichlet.flat(30), 500, draws=2)
 
 

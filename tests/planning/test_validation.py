@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes.errors import ArgumentError, InfeasibleError
@@ -38,8 +39,8 @@ def test_three_categories_have_an_sd_each():
     assert (np.diff(found.sd, axis=0) < 0).all()
 
 
-@pytest.mark.parametrize(
-    ("call", "error"),
+@each_row(
+    "call, error",
     [
         (lambda: validation(warner(0.7), 100), ArgumentError),
         (lambda: validation(warner(Uncertain((7, 3))), 100, times=[0]), ArgumentError),

@@ -81,7 +81,7 @@ def test_a_plan_after_a_wave_inverts_itself_and_finds_the_best_restriction(first
     options = {f"{i}": lambda a, e, one=one: one for i, one in enumerate(others)}
     rest = lb.plan(after=first, n=700, epsilon=1.0, kind="half_width", protocols=options)
     assert best.error <= min(line.error for line in rest) * (1 + 1e-9)
-    assert "restricts the answers to S = " in lines.page().render("markdown")
+    assert "answers to S =" in lines.page().render("markdown")
 
 
 def test_a_wave_of_protocols_that_fix_their_level_states_it(first):
@@ -150,7 +150,7 @@ def test_what_a_next_wave_cannot_be_is_one_sentence(first):
     ):
         with pytest.raises(ArgumentError, match=words):
             lb.plan(after=first, **settings)
-    with pytest.raises(InfeasibleError, match="already, without another wave"):
+    with pytest.raises(InfeasibleError, match="another wave"):
         lb.plan(after=first, error=1.0, epsilon=1.0)
     with pytest.raises(ArgumentError, match="result"):
         lb.plan(after="first.nc", n=10, epsilon=1.0)
@@ -165,7 +165,7 @@ def test_cells_are_planned_one_by_one():
     result = lb.fit(cells, "flat", draws=100, random_seed=1)
     errors = [lb.plan(after=result, cell=cell, n=50, epsilon=1.0, protocols="subset")[0].error for cell in ("x", "y")]
     assert errors[0] != errors[1]
-    with pytest.raises(ArgumentError, match="cell must name"):
+    with pytest.raises(ArgumentError, match="cell must"):
         lb.plan(after=result, n=50, epsilon=1.0)
 
 
@@ -179,7 +179,7 @@ def test_command_line(first, tmp_path, capsys):
     assert status == 0 and "more reports" in " ".join(out.split())
     for wrong, words in (
         (("--users", 9, "--n-groups", 2), "after goes with"),
-        (("--categories", 5, "--users", 9), "6 categories"),
+        (("--n-categories", 5, "--users", 9), "6 categories"),
     ):
         status, out, err = run(capsys, *command, "--users", 9, *wrong)
         assert status == 2 and not out and words in err

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from priorcases import LogisticNormal
+from tabulated import each_row
 
 from ldpbayes import GRR, Collection, Tally, fit
 from ldpbayes.errors import ArgumentError, InfeasibleError
@@ -11,7 +12,7 @@ from ldpbayes.priors import Dirichlet, as_dirichlet, as_prior, parse_prior
 SURVEY = Collection(["a", "b", "c"], [Tally(GRR(3, 1.0), [0, 1, 2], [30, 20, 10])])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "typed, alpha",
     [
         ("jeffreys", [0.5] * 3),
@@ -29,28 +30,27 @@ def test_what_is_a_prior(typed, alpha):
     np.testing.assert_array_equal(as_prior(typed, 3).concentrations(), alpha)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "typed, words",
     [
-        ("informative", "prior must be one of jeffreys, flat.*got 'informative'"),
-        ([1.0, 2.0], r"prior must have one concentration per category \(3\), got 2"),
-        (Dirichlet([1, 2]), "prior must be for 3 categories like the collection, got 2"),
-        (LogisticNormal(2), "prior must be for 3 categories like the collection, got 2"),
-        (0, "prior must be a finite number above 0"),
-        (-1.5, "prior must be a finite number above 0"),
-        (float("nan"), "prior must be a finite number above 0"),
-        ([1.0, 0.0, 2.0], "alpha must be finite and above 0"),
-        ([1.0, float("inf"), 2.0], "alpha must be finite and above 0"),
-        (True, "prior must be a finite number above 0, got True"),
-        (None, "prior must be one of jeffreys, flat.* or a prior of ldpbayes.priors, got a NoneType"),
-        ([[1.0, 2.0, 3.0]], "prior must be one of .*got a list"),
-        (["a", "b", "c"], "prior must be one of .*got a list"),
-        ([True, True, True], "prior must be one of .*got a list"),
-        ({"alpha": 1}, "prior must be one of .*got a dict"),
-        (Dirichlet, "prior must be one of .*got the class Dirichlet"),
-        (SURVEY, "prior must be one of .*got a Collection"),
+        ("informative", "prior must.*jeffreys.*flat.*'informative'"),
+        ([1.0, 2.0], r"prior must.*\(3\)"),
+        (Dirichlet([1, 2]), "prior must.*3"),
+        (LogisticNormal(2), "prior must.*3"),
+        (0, "prior must.*finite"),
+        (-1.5, "prior must.*finite"),
+        (float("nan"), "prior must.*finite"),
+        ([1.0, 0.0, 2.0], "alpha must.*0"),
+        ([1.0, float("inf"), 2.0], "alpha must.*0"),
+        (True, "prior must.*True"),
+        (None, "prior must.*NoneType"),
+        ([[1.0, 2.0, 3.0]], "prior must.*list"),
+        (["a", "b", "c"], "prior must.*list"),
+        ([True, True, True], "prior must.*list"),
+        ({"alpha": 1}, "prior must.*dict"),
+        (Dirichlet, "prior must.*class"),
+        (SURVEY, "prior must.*Collection"),
     ],
-    ids=repr,
 )
 def test_what_is_none(typed, words):
     with pytest.raises(ArgumentError, match=words):
@@ -59,11 +59,11 @@ def test_what_is_none(typed, words):
 
 def test_a_fitted_result_is_no_prior():
     result = fit(SURVEY, random_seed=1, draws=50, estimates=False)
-    with pytest.raises(ArgumentError, match="got a fitted result"):
+    with pytest.raises(ArgumentError, match="fitted result"):
         fit(SURVEY, prior=result)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text, typed",
     [("jeffreys", "jeffreys"), (" flat ", "flat"), ("0.5", 0.5), ("2", 2.0), ("1e-3", 1e-3), ("0.5,1, 2", [0.5, 1.0, 2.0])],
 )
@@ -71,20 +71,20 @@ def test_priors_on_the_command_line(text, typed):
     assert parse_prior(text) == typed
 
 
-@pytest.mark.parametrize("text", ["", "jefreys", "1,,2", "1;2", "1_000", "٣", "1,x", "x" * 5000])
+@each_row("text", ["", "jefreys", "1,,2", "1;2", "1_000", "٣", "1,x", "x" * 5000])
 def test_what_the_command_line_refuses(text):
-    with pytest.raises(ArgumentError, match="prior must be one of jeffreys, flat") as caught:
+    with pytest.raises(ArgumentError, match=r"prior must.*jeffreys.*flat") as caught:
         parse_prior(text)
     assert len(str(caught.value)) < 300
 
 
-@pytest.mark.parametrize("text", ["nan", "-1", "1,0", "inf", "1,-2"])
+@each_row("text", ["nan", "-1", "1,0", "inf", "1,-2"])
 def test_numbers_that_are_no_concentrations(text):
-    with pytest.raises(ArgumentError, match="prior must be a finite number above 0"):
+    with pytest.raises(ArgumentError, match=r"prior must.*finite"):
         parse_prior(text)
 
 
 def test_formulas_for_conjugate_priors_say_so():
     assert as_dirichlet("flat", 3, "Planning").total == 3
-    with pytest.raises(InfeasibleError, match=r"Planning needs a Dirichlet prior, got logistic-normal with scale 1\."):
+    with pytest.raises(InfeasibleError, match=r"Planning.*logistic-normal"):
         as_dirichlet(LogisticNormal(3), 3, "Planning")

@@ -4,6 +4,7 @@ import datetime
 
 import numpy as np
 import pytest
+from tabulated import each_row
 
 from ldpbayes import GRR, Cells, Collection, Tally, fit
 from ldpbayes.errors import ArgumentError
@@ -27,7 +28,7 @@ def increments(prior, order):
     return steps @ covariance(prior) @ steps.T
 
 
-@pytest.mark.parametrize(
+@each_row(
     "keys, order, gaps",
     [
         ([3, 1, 2], [1, 2, 0], [1, 1]),
@@ -64,9 +65,9 @@ def test_the_description_mentions_days_whose_keys_have_no_order():
 @pytest.mark.parametrize(
     "keys, words",
     [
-        ([1.0, float("nan"), 2.0], "finite numbers or dates, got nan"),
-        (["1", "inf", "2"], "finite numbers or dates, got inf"),
-        (["2024-01-01", "20240101", "2024-01-02"], "2024-01-01 and 20240101, which are the same time"),
+        ([1.0, float("nan"), 2.0], "finite.*nan"),
+        (["1", "inf", "2"], "finite.*inf"),
+        (["2024-01-01", "20240101", "2024-01-02"], "2024-01-01.*20240101"),
     ],
 )
 def test_days_without_a_length_between_them_are_refused(keys, words):
@@ -89,13 +90,13 @@ def test_a_frame_of_neighbours_is_read_by_its_names_and_a_sparse_matrix_by_place
     frame = pandas.DataFrame(matrix[::-1, ::-1], backwards, backwards)
     for given in (frame, pandas.DataFrame(matrix), sparse.csr_matrix(matrix)):
         np.testing.assert_array_equal(Hierarchical(given).on(held).field_.settings["neighbours"], matrix)
-    with pytest.raises(ArgumentError, match="the cell 'z', which is none of a, b, c"):
+    with pytest.raises(ArgumentError, match=r"cell 'z'.*a, b, c"):
         Hierarchical(frame.rename(columns={"c": "z"})).on(held)
 
 
-@pytest.mark.parametrize("given", ["xy", ["ab", "bc"], [[1, 2], [3]], {"ab"}, np.array([["a", "b", "c"]])])
+@each_row("given", ["xy", ["ab", "bc"], [[1, 2], [3]], {"ab"}, np.array([["a", "b", "c"]])])
 def test_structures_of_no_kind_are_refused_in_one_sentence(given):
-    with pytest.raises(ArgumentError, match="structure must be"):
+    with pytest.raises(ArgumentError, match="structure must"):
         Hierarchical(given).on(cells("abc"))
 
 
@@ -135,7 +136,7 @@ def test_one_scale_for_all_categories_is_the_textbook_prior():
 def test_names_and_sentences():
     assert parse_prior("hierarchical") == "hierarchical" and "3 groups" in as_prior("hierarchical", 3, 3).describe()
     collection = cells("ab")["a"]
-    with pytest.raises(ArgumentError, match="joins several cells: split the reports with by"):
+    with pytest.raises(ArgumentError, match=r"several cells.*by"):
         fit(collection, "hierarchical")
     for structure, words in (
         ("weeks", "structure"),
@@ -148,9 +149,9 @@ def test_names_and_sentences():
     ):
         with pytest.raises(ArgumentError, match=words):
             Hierarchical(structure).on(cells("abc"))
-    with pytest.raises(ArgumentError, match="at least two cells"):
+    with pytest.raises(ArgumentError, match="two cells"):
         Hierarchical("days").on(cells("a"))
-    with pytest.raises(ArgumentError, match="one grouping column"):
+    with pytest.raises(ArgumentError, match="grouping column"):
         Hierarchical("days").on(cells([("a", 1), ("a", 2)], by=("country", "day")))
-    with pytest.raises(ArgumentError, match="prior must be for 2 cells"):
+    with pytest.raises(ArgumentError, match=r"prior must.*2"):
         Hierarchical().on(cells("abc")).on(cells("ab"))

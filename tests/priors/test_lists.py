@@ -55,7 +55,7 @@ def test_the_rule_takes_it_and_fits_agree_with_weighted_draws_of_the_prior(surve
     apart = survey is SPLIT
     result = fit(survey, estimates=False, random_seed=1)
     assert result.attrs["method"] == "weighted" and result.attrs["converged"]
-    assert "flat for the share 'trait'" in result.attrs["prior_reason"] and "share:trait" in result.attrs["prior_reason"]
+    assert "share 'trait'" in result.attrs["prior_reason"] and "share:trait" in result.attrs["prior_reason"]
     assert ("independent" in result.attrs["prior"]) == apart
     p = Lists((1, 2), apart).sample(100_000, np.random.default_rng(2))
     log = survey.rows.log_likelihood(np.ascontiguousarray(p.T))
@@ -81,10 +81,10 @@ def test_what_is_scaled_is_the_density_of_its_hyperparameters():
 
 def test_cells_and_the_command_line(tmp_path, capsys):
     cells = fit(Cells({"a": SPLIT}), draws=250, random_seed=1, estimates=False)
-    assert cells.attrs["method"] == "weighted" and "flat for the share 'trait'" in cells.attrs["prior_reason"]
+    assert cells.attrs["method"] == "weighted" and "share 'trait'" in cells.attrs["prior_reason"]
     write(SPLIT, tmp_path / "split.toml")
     status, shown, _ = run(capsys, "fit", tmp_path / "split.toml", "--seed", 1)
-    assert status == 0 and "Prior flat for the share of the trait, smooth" in shown and "method weighted" in shown
+    assert status == 0 and "trait, smooth" in shown and "method weighted" in shown
 
 
 def answered(rng, trait, numbers):

@@ -128,7 +128,7 @@ def test_files_of_strangers_are_refused_in_one_sentence(how, tmp_path):
     tree.to_netcdf(finished, engine="h5netcdf")
     data = finished.getvalue()
     path.write_bytes(data + SEAL + hashlib.sha256(data).digest())  # anybody can make the checksum
-    with pytest.raises(lb.errors.DataError, match="holds private groups that are") as refused:
+    with pytest.raises(lb.errors.DataError, match="private groups") as refused:
         lb.load(path)
     assert "\n" not in str(refused.value) and "groups.nc" in str(refused.value)
 
@@ -139,5 +139,5 @@ def test_a_file_with_a_changed_byte_is_refused(tmp_path):
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    with pytest.raises(lb.errors.DataError, match="does not match its checksum"):
+    with pytest.raises(lb.errors.DataError, match="checksum"):
         lb.load(path)

@@ -193,9 +193,9 @@ def test_what_does_not_fit_is_one_sentence(value, parts, p, data, settings, word
 def test_registered_variables_and_reports_in_bits_are_refused():
     with pm.Model():
         registered = [pm.Normal("a"), pm.Normal("b")]
-        with pytest.raises(ArgumentError, match="have no name, got the variable 'a'"):
+        with pytest.raises(ArgumentError, match="variable 'a'"):
             observe_mixture("z", Z, registered, np.array([0.5, 0.5]), ROWS)
-        with pytest.raises(ArgumentError, match="of one kind"):
+        with pytest.raises(ArgumentError, match="one kind"):
             observe_mixture("z", Z, [pm.Normal.dist(), pm.Poisson.dist(1)], np.array([0.5, 0.5]), ROWS)
 
 
@@ -244,5 +244,5 @@ def test_labels_in_another_order_than_the_components_are_refused():
             if labels[0] == "high":
                 observe_mixture("z", "z", components(), share, frame, report="y", rate_column="rate")
                 continue
-            with pytest.raises(ArgumentError, match="must have the order of the data, high, low; got low, high"):
+            with pytest.raises(ArgumentError, match=r"high,.*low;.*low,.*high"):
                 observe_mixture("z", "z", components(), share, frame, report="y", rate_column="rate")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tabulated import each_row
 
 from ldpbayes.protocols import bits
 
@@ -14,8 +15,8 @@ def version(request, monkeypatch):
     return request.param
 
 
-@pytest.mark.parametrize("probability", [0.0, 0.5, 0.75, 1e-9, 1e-3, 0.26894142, 1 - 2**-53])
-@pytest.mark.parametrize("a", [2, 9, 64, 101])
+@each_row("probability", [0.0, 0.5, 0.75, 1e-9, 1e-3, 0.26894142, 1 - 2**-53])
+@each_row("a", [2, 9, 64, 101])
 def test_every_bit_has_its_probability(version, probability, a):
     n = 4000
     packed = bits.bernoulli(n, a, probability, np.random.default_rng(a))

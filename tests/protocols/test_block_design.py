@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from tabulated import each_row
 
 from ldpbayes import entropy
 from ldpbayes.collections import Tally
@@ -15,12 +16,12 @@ from ldpbayes.planning.risk import balanced_mle_risk, mle_risk, oracle_risk
 from ldpbayes.protocols import BlockDesign, make_protocol, projective
 from ldpbayes.protocols.base import largest_ratio
 from ldpbayes.protocols.block_design import ORDERS, best_order
-from ldpbayes.theory.bounds import exact_floor
+from ldpbayes.theory.bounds import exact_bound
 from ldpbayes.theory.information import informations
 
 
 # ---- geometry --------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("q", [2, 3, 4, 5, 8, 9, 16, 25, 27, 49, 64])
+@each_row("q", [2, 3, 4, 5, 8, 9, 16, 25, 27, 49, 64])
 def test_fields_obey_their_axioms(q):
     field = projective.field(q)
     add, multiply, every = field.add, field.multiply, np.arange(q)
@@ -41,7 +42,7 @@ def test_prime_powers():
     assert projective.prime_factors(360) == [2, 3, 5]
 
 
-@pytest.mark.parametrize("q, t", [(2, 2), (2, 3), (2, 8), (3, 3), (3, 5), (4, 3), (5, 4), (8, 3), (9, 3), (25, 2), (27, 3)])
+@each_row("q, t", [(2, 2), (2, 3), (2, 8), (3, 3), (3, 5), (4, 3), (5, 4), (8, 3), (9, 3), (25, 2), (27, 3)])
 def test_every_difference_occurs_equally_often(q, t):
     """That is: any two points share as many hyperplanes, so that the shifts are a 2-design."""
     n = projective.n_points(q, t)
@@ -80,11 +81,11 @@ def test_the_channel_is_the_incidence_of_points_and_hyperplanes(a, epsilon, q):
     assert ratio <= entropy.exp_below(epsilon) * (1 + Fraction(1, 10**75))
 
 
-@pytest.mark.parametrize("q, t", [(3, 2), (3, 3), (3, 4), (4, 3), (5, 3), (8, 2)])
+@each_row("q, t", [(3, 2), (3, 3), (3, 4), (4, 3), (5, 3), (8, 2)])
 def test_whole_geometries_are_at_the_floor(q, t):
     a, epsilon = projective.n_points(q, t), math.log(q - 1)
     protocol, p = BlockDesign(a, epsilon, q), np.full(a, 1 / a)
-    floor = exact_floor(a, epsilon).value
+    floor = exact_bound(a, epsilon).value
     assert oracle_risk(protocol, p, 1).value == pytest.approx(floor, rel=1e-12)
     assert mle_risk(protocol, p, 1).value == pytest.approx(floor, rel=1e-9)
 
@@ -92,7 +93,7 @@ def test_whole_geometries_are_at_the_floor(q, t):
 @pytest.mark.parametrize("epsilon, q, n, above", [(1.0, 3, 121, 0.0261), (1.0, 4, 341, 0.0213), (2.0, 11, 133, 0.0380)])
 def test_some_points_are_a_few_per_cent_above_the_floor(epsilon, q, n, above):
     protocol, p = BlockDesign(100, epsilon, q), np.full(100, 0.01)
-    floor = exact_floor(100, epsilon).value
+    floor = exact_bound(100, epsilon).value
     assert protocol.n_outputs == n
     oracle, mle = oracle_risk(protocol, p, 1).value / floor - 1, mle_risk(protocol, p, 1).value / floor - 1
     assert oracle == pytest.approx(above, abs=5e-5) and 0 < mle < oracle
@@ -146,13 +147,13 @@ def test_a_large_alphabet():
     assert 0 <= protocol.privatize_one(39_999) < protocol.n_outputs
 
 
-@pytest.mark.parametrize(
-    ("settings", "problem"),
+@each_row(
+    "settings, problem",
     [
-        ({"order": 6}, "order must be a prime power from 2 to 512, got 6"),
-        ({"order": 1}, "order must be an integer >= 2"),
-        ({"order": 1000}, "order must be an integer >= 2 and <= 512"),
-        ({"n_categories": 2**20 + 1}, "n_categories must be at most 1048576"),
+        ({"order": 6}, "order must.*prime.*6"),
+        ({"order": 1}, "order must.*2"),
+        ({"order": 1000}, "order must.*2"),
+        ({"n_categories": 2**20 + 1}, "n_categories must.*1048576"),
     ],
 )
 def test_impossible_designs(settings, problem):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
+from tabulated import each_row
 
 from ldpbayes.collections import Tally
 from ldpbayes.errors import ArgumentError
@@ -62,8 +63,8 @@ def test_rational_channel_of_a_float_matrix_is_the_matrix():
     assert isinstance(exact[0][0], Fraction)
 
 
-@pytest.mark.parametrize(
-    ("matrix", "problem"),
+@each_row(
+    "matrix, problem",
     [
         ([[0.5, 0.5], [0.4, 0.5]], "column 0"),
         ([[1.5, 0.5], [-0.5, 0.5]], "not negative"),
@@ -118,7 +119,7 @@ def test_christofides_carriers_turn_the_cards_round():
     mean = np.array([1, 2, 3]) @ protocol.matrix @ [1 - share, share]
     assert (mean - expected) / (4 - 2 * expected) == pytest.approx(share, rel=1e-12)
     for weights in ([0.5, 0.5], [0.25, 0.5, 0.25]):
-        with pytest.raises(ArgumentError, match="must not be symmetric"):
+        with pytest.raises(ArgumentError, match="be symmetric"):
             designs.christofides(weights)
 
 
@@ -131,9 +132,9 @@ def test_kuk_with_several_cards_is_binomial(cards):
     assert again == protocol and ("cards" in protocol.parameters()) == (cards > 1)
 
 
-@pytest.mark.parametrize("cards", [0, 101, 1.5, True])
+@each_row("cards", [0, 101, 1.5, True])
 def test_impossible_numbers_of_cards_are_refused(cards):
-    with pytest.raises(ArgumentError, match="cards must be"):
+    with pytest.raises(ArgumentError, match="cards must"):
         designs.kuk(0.8, 0.3, cards)
 
 

@@ -8,6 +8,7 @@ import random
 import numpy as np
 import pytest
 from cases import CASES
+from tabulated import each_row
 
 from ldpbayes import entropy
 from ldpbayes.errors import ArgumentError, InfeasibleError
@@ -46,8 +47,8 @@ def draws(monkeypatch, client, source):
     return tuple(counting.record)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.parametrize("epsilon", [0.3, 4.0])
+@each_row("case", CASES)
+@each_row("epsilon", [0.3, 4.0])
 def test_the_draws_do_not_depend_on_the_value_or_the_outcome(case, epsilon, monkeypatch):
     for a in case.categories:
         protocol = case.build(a, epsilon)
@@ -57,6 +58,26 @@ def test_the_draws_do_not_depend_on_the_value_or_the_outcome(case, epsilon, monk
             for source in ["random"] * 40 + ["zeros", "ones", "halves"]
         }
         assert len(seen) == 1 and seen.pop()
+
+
+@each_row("case", CASES)
+def test_privatize_without_a_generator_is_the_client_for_each_value(case, monkeypatch):
+    """Its draws do not depend on the values, and its reports are those of privatize_one, in the form that privatize has."""
+    protocol = case.build(case.categories[0], 1.0)
+    last = protocol.n_categories - 1
+    seen = {
+        draws(monkeypatch, lambda values=values: protocol.privatize(values), "random")
+        for values in ([0, 0], [last, last], [0, last])
+        for _ in range(10)
+    }
+    assert len(seen) == 1 and seen.pop()
+    monkeypatch.setattr(entropy, "secrets", Counting(random.Random(5).getrandbits))
+    reports = protocol.privatize([0, last, last])
+    monkeypatch.setattr(entropy, "secrets", Counting(random.Random(5).getrandbits))
+    one_by_one = np.stack([np.asarray(protocol.privatize_one(x)) for x in (0, last, last)])
+    np.testing.assert_array_equal(reports, protocol.check_reports(one_by_one))
+    simulated = protocol.privatize([0, last, last], np.random.default_rng(1))
+    assert reports.dtype == simulated.dtype and reports.shape[1:] == simulated.shape[1:]
 
 
 def test_strings_make_the_draws_of_candidates(monkeypatch):
@@ -91,7 +112,7 @@ def test_outcomes_are_the_law_of_below(n, monkeypatch):
 @pytest.mark.parametrize("protocol", [LocalHashing(3, 1.0), LOLOHA(3, 2.0, 1.0, 2, times=1)], ids=lambda p: p.name)
 def test_outcomes_refuse_clients_that_hang_on_a_seed(protocol):
     """They ended in a TypeError about what stands for the draws."""
-    with pytest.raises(InfeasibleError, match="a number of too many possible values"):
+    with pytest.raises(InfeasibleError, match=r"too many.*values"):
         entropy.outcomes(lambda: tuple(protocol.privatize_one(1)))
 
 
@@ -126,8 +147,8 @@ def test_subset_follows_its_rational_channel_draw_by_draw(a, size, epsilon, monk
         np.testing.assert_array_equal(counts / 2.0 ** (bits * a), channel[:, x])
 
 
-@pytest.mark.parametrize("a, size", [(3, 1), (6, 5), (9, 4), (12, 2)])
-@pytest.mark.parametrize("epsilon", [1e-9, 1.0, 50.0])
+@each_row("a, size", [(3, 1), (6, 5), (9, 4), (12, 2)])
+@each_row("epsilon", [1e-9, 1.0, 50.0])
 def test_realized_level_of_subsets_is_never_above(a, size, epsilon):
     ratio = largest_ratio(SubsetSelection(a, epsilon, size).rational_channel())
     assert 1 < ratio <= entropy.exp_below(epsilon)
@@ -144,11 +165,11 @@ def test_time_does_not_tell_whether_the_truth_was_kept(name):
     assert min(timing.of_outcomes(protocol, calls=6_000) for _ in range(3)) <= 0.02
 
 
-@pytest.mark.parametrize("value", [31337, -31337, "31337", 31337.5, None, [31337], 10**30 + 31337])
+@each_row("value", [31337, -31337, "31337", 31337.5, None, [31337], 10**30 + 31337])
 def test_a_value_that_is_refused_is_not_quoted(value):
     """Errors of a client end up in its logs, which no mechanism protects."""
     keeping = (Rappor.direct(3, 0.25, 0.75, 0.5), MemoizedUnary.rappor(3, 0.25, 0.75, 0.5), LOLOHA(3, 2.0, 1.0, 2))
     for client, *key in ((GRR(3, 1.0).privatize_one,), *((protocol.permanent_one, bytes(32)) for protocol in keeping)):
-        with pytest.raises(ArgumentError, match="value must be an integer from 0 to 2") as caught:
+        with pytest.raises(ArgumentError, match=r"value must.*0") as caught:
             client(value, *key)
         assert "31337" not in str(caught.value) and caught.value.__context__ is None

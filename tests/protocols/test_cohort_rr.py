@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import xxhash
 from scipy import stats
+from tabulated import each_row
 
 from ldpbayes import entropy, hashing
 from ldpbayes.collections import Tally
@@ -139,7 +140,7 @@ def test_rank_deficient_design_has_least_squares_but_no_oracle():
     protocol = CohortRR(9, 1.0, buckets=2, cohorts=3)
     assert protocol.decoder().rank <= 4  # C(k − 1) + 1
     rows = protocol.rows(protocol.all_reports(), np.arange(1, 7))
-    with pytest.raises(ArgumentError, match="rank 9, these 3 cohorts of 2 buckets have rank"):
+    with pytest.raises(ArgumentError, match=r"rank 9,.*cohorts"):
         protocol.oracle(rows)
     with pytest.raises(ArgumentError, match="rank"):
         protocol.oracle_variance(np.full(9, 1 / 9), 10)
@@ -208,21 +209,21 @@ def test_candidates_default_to_the_category_labels():
     assert make_protocol("cohort_rr", WORDS[:3], parameters).candidates == WORDS[:3]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "changes, message",
     [
-        ({"epsilon": 0}, "epsilon must be"),
-        ({"epsilon": math.nan}, "epsilon must be"),
-        ({"epsilon": 800}, "epsilon must be"),
-        ({"buckets": 1}, "buckets must be"),
-        ({"cohorts": 0}, "cohorts must be"),
-        ({"seed": -1}, "seed must be"),
-        ({"assignment": "md5"}, "assignment must be one of permutation, label, xxhash"),
-        ({"assignment": "label"}, "candidates must be 3 distinct strings"),
-        ({"assignment": "label", "candidates": ("a", "b")}, "candidates must be 3 distinct strings"),
-        ({"assignment": "label", "candidates": ("a", "b", "b")}, "candidates must be 3 distinct strings"),
-        ({"assignment": "label", "candidates": "abc"}, "candidates must be 3 distinct strings"),
-        ({"candidates": ("a", "b", "c")}, "candidates must be left out"),
+        ({"epsilon": 0}, "epsilon must"),
+        ({"epsilon": math.nan}, "epsilon must"),
+        ({"epsilon": 800}, "epsilon must"),
+        ({"buckets": 1}, "buckets must"),
+        ({"cohorts": 0}, "cohorts must"),
+        ({"seed": -1}, "seed must"),
+        ({"assignment": "md5"}, "assignment must"),
+        ({"assignment": "label"}, "candidates must.*3"),
+        ({"assignment": "label", "candidates": ("a", "b")}, "candidates must.*3"),
+        ({"assignment": "label", "candidates": ("a", "b", "b")}, "candidates must.*3"),
+        ({"assignment": "label", "candidates": "abc"}, "candidates must.*3"),
+        ({"candidates": ("a", "b", "c")}, "candidates must.*left"),
     ],
 )
 def test_bad_parameters_are_refused(changes, message):
@@ -230,11 +231,11 @@ def test_bad_parameters_are_refused(changes, message):
         CohortRR(3, **({"epsilon": 1.0, "buckets": 2, "cohorts": 2} | changes))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "reports, message",
     [
-        ([[8, 0]], r"cohort 8 is outside 0\.\.7"),
-        ([[0, 2]], "value 2 is outside"),
+        ([[8, 0]], r"cohort 8.*0\.\.7"),
+        ([[0, 2]], "value 2"),
         ([[0, -1]], "value -1"),
         ([0, 1], "array"),
     ],
@@ -248,7 +249,7 @@ def test_text_round_trip_and_malformed_text():
     protocol = PROTOCOLS[0]
     columns = protocol.format_reports(protocol.all_reports(), list("abcde"))
     assert np.array_equal(protocol.parse_reports(columns, list("abcde")), protocol.all_reports())
-    with pytest.raises(DataError, match="cohort must be a whole number from 0 to 7"):
+    with pytest.raises(DataError, match=r"cohort must.*0"):
         protocol.parse_reports([["8"], ["0"]], list("abcde"))
 
 

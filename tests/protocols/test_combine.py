@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tabulated import each_row
 
 from ldpbayes import entropy
 from ldpbayes.collections import Collection, Tally
@@ -133,24 +134,24 @@ def test_factors_of_a_file_take_its_categories():
     assert make_protocol("product", ["no", "yes"], table) == product([GRR(2, 1.0), designs.warner(0.7)])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name, parameters, message",
     [
-        ("product", {"factors": []}, "at least one channel"),
-        ("product", {"factors": "grr"}, "factors must be a list of tables"),
-        ("product", {"factors": [{"protocol": "md5"}]}, "factor 1 must name a protocol, got 'md5'"),
-        ("product", {"factors": [{"epsilon": 1}]}, "factor 1 must name a protocol, got None"),
-        ("product", {"factors": [1]}, "factor 1 must name a protocol"),
-        ("product", {"factors": [{"protocol": "grr", "epsilon": 0}]}, "epsilon must be"),
-        ("product", {}, "product needs the parameter 'factors'"),
-        ("compose", {"inner": {"protocol": "grr", "epsilon": 1}}, "compose needs the parameter 'outer'"),
-        ("mixture", {"factors": [{"protocol": "grr", "epsilon": 1}], "weights": [0.5]}, "weights must be"),
-        ("mixture", {"factors": [{"protocol": "grr", "epsilon": 1}], "weights": [1.0], "w": 1}, "no parameter 'w'"),
-        ("kronecker", {"factors": [{"protocol": "grr", "epsilon": 1}]}, "n_categories of factor 1 must be"),
+        ("product", {"factors": []}, "one channel"),
+        ("product", {"factors": "grr"}, "factors must"),
+        ("product", {"factors": [{"protocol": "md5"}]}, "factor 1.*'md5'"),
+        ("product", {"factors": [{"epsilon": 1}]}, "factor 1.*None"),
+        ("product", {"factors": [1]}, "factor 1 must"),
+        ("product", {"factors": [{"protocol": "grr", "epsilon": 0}]}, "epsilon must"),
+        ("product", {}, "product.*'factors'"),
+        ("compose", {"inner": {"protocol": "grr", "epsilon": 1}}, "compose.*'outer'"),
+        ("mixture", {"factors": [{"protocol": "grr", "epsilon": 1}], "shares": [0.5]}, "shares must"),
+        ("mixture", {"factors": [{"protocol": "grr", "epsilon": 1}], "shares": [1.0], "w": 1}, "no parameter 'w'"),
+        ("kronecker", {"factors": [{"protocol": "grr", "epsilon": 1}]}, "n_categories.*factor 1"),
         (
             "kronecker",
             {"factors": [{"protocol": "grr", "epsilon": 1, "n_categories": 3}]},
-            "factor 1 must be at most the number",
+            "factor 1 must",
         ),
     ],
 )
@@ -160,15 +161,15 @@ def test_malformed_tables_are_refused(name, parameters, message):
 
 
 def test_sizes_that_do_not_fit_are_refused():
-    with pytest.raises(ArgumentError, match=r"one category per report of inner \(6\), got 3"):
+    with pytest.raises(ArgumentError, match=r"inner \(6\), got 3"):
         compose(GRR3, COHORT3)
-    with pytest.raises(ArgumentError, match="over the same categories, got 2, 3 of them"):
+    with pytest.raises(ArgumentError, match=r"same categories.*2, 3"):
         product([GRR3, designs.warner(0.7)])
-    with pytest.raises(ArgumentError, match="weights must be of length 2"):
+    with pytest.raises(ArgumentError, match=r"shares must.*2"):
         mixture([1.0], [GRR3, FORCED3])
-    with pytest.raises(InfeasibleError, match="too large to write out"):
+    with pytest.raises(InfeasibleError, match="too large"):
         product([GRR(100, 1.0)] * 4)
-    with pytest.raises(InfeasibleError, match="too large to write out"):
+    with pytest.raises(InfeasibleError, match="too large"):
         kronecker([GRR(100, 1.0)] * 4)
     with pytest.raises(InfeasibleError):
         as_channel(LocalHashing(3, 1.0))

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from products import assert_same_products
 from scipy.stats import chi2
+from tabulated import each_row
 
 from ldpbayes import entropy
 from ldpbayes.collections import Collection, Tally
@@ -24,12 +25,13 @@ from ldpbayes.sources import read_collection, write_collection
 pytestmark = pytest.mark.long
 
 LEVELS = (0.01, 0.7, 3.0)
-every_case = pytest.mark.parametrize("case", CASES, ids=str)
+every_case = each_row("case", CASES)
+item_of_each_case = pytest.mark.parametrize("case", CASES, ids=str)  # what takes longer, or is sampled
 # Cases whose reports can be listed: the client of the others is held to the oracle, by simulation.
 LISTED = [case for case in CASES if has_channel(case.build(case.categories[-1], 1.3))]
-listed_case = pytest.mark.parametrize("case", LISTED, ids=str)
+listed_case = each_row("case", LISTED)
 # Designs take probabilities: some of what breaks an ε is a fine probability.
-with_epsilon = pytest.mark.parametrize("case", [case for case in CASES if case.takes_epsilon], ids=str)
+with_epsilon = each_row("case", [case for case in CASES if case.takes_epsilon])
 
 
 def sizes_and_levels(case):
@@ -58,7 +60,7 @@ def seeded_entropy(monkeypatch):
 
 
 # ---- channel -----------------------------------------------------------------------------------------------------
-@every_case
+@item_of_each_case
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_columns_sum_to_one_and_the_level_is_exact(case, data):
@@ -78,7 +80,7 @@ def test_columns_sum_to_one_and_the_level_is_exact(case, data):
 
 
 @pytest.mark.sampled(2)
-@every_case
+@item_of_each_case
 def test_rational_channel_of_the_single_value_client(case):
     small = case.categories[0]
     for protocol in [case.build(case.categories[-1], 0.7), case.build(small, 0.01), case.build(small, 3.0)]:
@@ -111,7 +113,7 @@ def test_exp_below_is_below_by_the_power_series(epsilon):
 
 # ---- rows --------------------------------------------------------------------------------------------------------
 @pytest.mark.sampled(2)
-@every_case
+@item_of_each_case
 @pytest.mark.parametrize("small", [0, two_level.SMALL], ids=["kernels", "unpacked"])
 def test_products_equal_those_of_the_dense_twin(case, small, monkeypatch):
     monkeypatch.setattr(two_level, "SMALL", small)
@@ -129,7 +131,7 @@ def test_rows_of_every_report_are_the_channel(case):
     assert probabilities.sum() == pytest.approx(1, rel=1e-12)
 
 
-@every_case
+@item_of_each_case
 @pytest.mark.parametrize("size", [150, pytest.param(2000, marks=pytest.mark.calibrate)])
 def test_allocation_is_the_posterior_of_the_values(case, size):
     rng = np.random.default_rng(8)
@@ -207,7 +209,7 @@ def test_values_outside_the_alphabet_do_not_wrap_around(case):
         with pytest.raises(ArgumentError, match=f"got {value}"):
             protocol.privatize(np.array([0, value]), rng)
         for client in (protocol.privatize_one, protocol.randomize_one):
-            with pytest.raises(ArgumentError, match="private and not shown"):
+            with pytest.raises(ArgumentError, match=r"private.*not shown"):
                 client(value)
             with pytest.raises(ArgumentError) as refused:
                 client("cancer")
@@ -314,7 +316,7 @@ def test_every_oracle_takes_rows(case):
 
 
 @pytest.mark.sampled(3)
-@every_case
+@item_of_each_case
 def test_report_law_expects_what_the_channel_sends(case):
     protocol, rng = case.build(case.categories[-1], 1.3), np.random.default_rng(3)
     law, p = protocol.report_law(), rng.dirichlet(np.ones(protocol.n_categories))
@@ -400,7 +402,7 @@ def test_collection_file_round_trip(case, tmp_path):
 
 # ---- parameters --------------------------------------------------------------------------------------------------
 @with_epsilon
-@pytest.mark.parametrize("epsilon", [0, -1.0, math.nan, math.inf, 800, "1", True, None])
+@each_row("epsilon", [0, -1.0, math.nan, math.inf, 800, "1", True, None])
 def test_impossible_levels_are_refused(case, epsilon):
     with pytest.raises(ArgumentError, match="epsilon"):
         case.build(case.categories[-1], epsilon)
@@ -412,7 +414,7 @@ def test_the_level_keeps_every_digit(case):
     assert protocol.epsilon == pytest.approx(1.2345678901234567, rel=1e-15)
 
 
-@pytest.mark.parametrize("name", sorted(PROTOCOLS))
+@each_row("name", sorted(PROTOCOLS))
 def test_client_and_server_have_no_defaults_to_differ_in(name):
     with pytest.raises(ArgumentError):
         make_protocol(name, ("a", "b", "c"), {})
@@ -420,8 +422,8 @@ def test_client_and_server_have_no_defaults_to_differ_in(name):
         make_protocol(name, ("a", "b", "c"), {"shift": 3})
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if len(case.categories) > 1], ids=str)  # designs have a fixed size
-@pytest.mark.parametrize("n_categories", [1, 0, -3, 2.5, "3", True])
+@each_row("case", [case for case in CASES if len(case.categories) > 1])  # designs have a fixed size
+@each_row("n_categories", [1, 0, -3, 2.5, "3", True])
 def test_too_few_categories_are_refused(case, n_categories):
     with pytest.raises((ArgumentError, TypeError)):
         case.build(n_categories, 1.0)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from tabulated import each_row
 
 from ldpbayes import entropy
 from ldpbayes.collections import Tally
@@ -21,8 +22,8 @@ def test_oracle_is_the_closed_form(epsilon):
     assert oracle.sum() == pytest.approx(1, abs=1e-9)
 
 
-@pytest.mark.parametrize("a", [2, 10, 1000])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+@each_row("a", [2, 10, 1000])
+@each_row("epsilon", [0.1, 1.0, 5.0])
 def test_risk_is_proposition_3_of_kairouz(a, epsilon):
     p, n, beta = np.random.default_rng(a).dirichlet(np.ones(a)), 1234, math.expm1(epsilon)
     expected = (1 - p @ p) / n + (a - 1) / n * (a + 2 * beta) / beta**2
@@ -57,8 +58,8 @@ def test_single_value_client_tells_the_truth_as_often_as_it_says():
     assert 0 <= exact - truth < 2.0**-127
 
 
-@pytest.mark.parametrize(
-    ("reports", "problem"),
+@each_row(
+    "reports, problem",
     [
         ([0, 3], "report 3"),
         ([-1], "report -1"),
@@ -79,7 +80,7 @@ def test_unknown_label_names_the_known_ones():
 
 
 def test_large_exact_channels_are_refused_before_memory_runs_out():
-    with pytest.raises(InfeasibleError, match="too many possible reports"):
+    with pytest.raises(InfeasibleError, match="too many"):
         GRR(2**20, 1.0).rational_channel()
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.linalg import hadamard
 from scipy.stats import chi2
+from tabulated import each_row
 
 from ldpbayes.collections import Tally
 from ldpbayes.errors import DataError
@@ -13,7 +14,7 @@ from ldpbayes.likelihoods import SupportRows
 from ldpbayes.protocols.hadamard import HadamardResponse
 
 
-@pytest.mark.parametrize(("a", "order"), [(2, 4), (3, 4), (4, 8), (7, 8), (8, 16), (1023, 1024), (1024, 2048)])
+@each_row("a, order", [(2, 4), (3, 4), (4, 8), (7, 8), (8, 16), (1023, 1024), (1024, 2048)])
 def test_order_is_the_least_power_of_two_above_the_alphabet(a, order):
     assert HadamardResponse(a, 1.0).n_outputs == order
 

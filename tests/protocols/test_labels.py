@@ -16,6 +16,7 @@ import pytest
 from commands import run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError
@@ -112,8 +113,8 @@ def test_a_relabelling_moves_nobody(name):
 SWAPPED = [["Yes", "No"], [" YES", "nO "], ["Ｙｅｓ", "No"], ["yes", "maybe"], ["1", "0"], ["perhaps", "NO"]]
 
 
-@pytest.mark.parametrize("categories", SWAPPED, ids=str)
-@pytest.mark.parametrize("design", ["warner", "forced response", "unrelated question", "direct", "histories"])
+@each_row("categories", SWAPPED)
+@each_row("design", ["warner", "forced response", "unrelated question", "direct", "histories"])
 def test_no_door_swaps_yes_and_no(design, categories, tmp_path, capsys):
     """Every door refuses categories of which one is called as the answer of another one; 1 and 0 where texts are read."""
     protocol = CASES[design][0]
@@ -128,7 +129,7 @@ def test_no_door_swaps_yes_and_no(design, categories, tmp_path, capsys):
         lambda: lb.read(frame, single, **named, **user),
         lambda: lb.read(frame, single, by="g", **named, **user),
         lambda: lb.read(tmp_path / "t.csv", single, **named, **user),
-        lambda: lb.scan(frame, single, **named)(),
+        lambda: lb.scan(frame, single, **named),
         lambda: lb.regress(frame, "r ~ x", single, **named, method="mle"),
         lambda: lb.by_private_group(frame, "x", "r", single, categories=categories, draws=20),
     ]
@@ -152,8 +153,8 @@ def test_no_door_swaps_yes_and_no(design, categories, tmp_path, capsys):
             assert run(capsys, *verb, tmp_path / "t.csv", *(["r ~ x"] if verb == ["regress"] else []), *command)[0] == 2
 
 
-@pytest.mark.parametrize("categories", [["Yes", "No"], [" YES", "nO "], ["Ｙｅｓ", "No"], ["yes", "maybe"]], ids=str)
-@pytest.mark.parametrize("name", ["crosswise", "kuk", "triangular", "christofides"])
+@each_row("categories", [["Yes", "No"], [" YES", "nO "], ["Ｙｅｓ", "No"], ["yes", "maybe"]])
+@each_row("name", ["crosswise", "kuk", "triangular", "christofides"])
 def test_designs_whose_answers_are_no_categories_do_not_swap_yes_and_no(name, categories, tmp_path, capsys):
     """Carriers are the second column, whatever they answer: under yes,no the share of carriers is told as that of no."""
     settings = {"p": 0.25} if name in ("crosswise", "triangular") else {"weights": [0.7, 0.3]}
@@ -164,13 +165,13 @@ def test_designs_whose_answers_are_no_categories_do_not_swap_yes_and_no(name, ca
     frame.to_csv(tmp_path / "t.csv", index=False)
     for door in (
         lambda: lb.read(frame, design, report="r", categories=categories),
-        lambda: lb.scan(frame, design, report="r", categories=categories)(),
+        lambda: lb.scan(frame, design, report="r", categories=categories),
         lambda: lb.regress(frame, "r ~ x", design, report="r", categories=categories, method="mle"),
         lambda: lb.Tally(design, [0, 1], [60, 40], categories=categories),
         lambda: lb.Collection(categories, lb.Tally(design, [0, 1], [60, 40])),
         lambda: lb.simulate([0.6, 0.4], design, 50, categories=categories),
     ):
-        with pytest.raises(LDPBayesError, match=f"order of the categories of {name} .no, yes."):
+        with pytest.raises(LDPBayesError, match=rf"categories of {name}.*no, yes"):
             door()
     given = [f"-p{key}={json.dumps(value)}" for key, value in settings.items()]
     options = ["--protocol", name, *given, "--report", "r", "--categories"]
@@ -186,13 +187,13 @@ def test_files_that_state_labels_in_another_order_are_refused(tmp_path):
     """As the column ``protocol`` and the metadata state them, and as a collection file does."""
     stated = '{"protocol":"warner","categories":["Yes","No"],"parameters":{"p":0.7}}'
     frame = pd.DataFrame({"report": ["no", "yes"], "protocol": stated})
-    with pytest.raises(DataError, match="order of the answers of warner"):
+    with pytest.raises(DataError, match=r"order.*answers.*warner"):
         lb.read(frame)
     (tmp_path / "t.csv").write_text("report,count\nNo,60\nYes,40\n")
     text = 'categories = ["Yes", "No"]\n[[channels]]\nfile = "t.csv"\nprotocol = "warner"\ncount = "count"\n'
     text += "parameters = {p = 0.7}\n"
     (tmp_path / "t.toml").write_text(text)
-    with pytest.raises(DataError, match="order of the answers of warner"):
+    with pytest.raises(DataError, match=r"order.*answers.*warner"):
         lb.read(tmp_path / "t.toml")
     (tmp_path / "t.toml").write_text(text.replace('"Yes", "No"', '"No", "YES"'))
     assert shares(lb.read(tmp_path / "t.toml"))["yes"] == pytest.approx(0.25)
@@ -200,11 +201,11 @@ def test_files_that_state_labels_in_another_order_are_refused(tmp_path):
 
 def test_answers_of_a_design_are_not_swapped_by_case():
     for maker in (lambda a: designs.warner(0.7, a), lambda a: designs.direct(2, a), lambda a: designs.crosswise(0.7, a)):
-        with pytest.raises(ArgumentError, match="order of the rows"):
+        with pytest.raises(ArgumentError, match=r"order.*rows"):
             maker(["Yes", "No"] if maker(None).answers == YES_NO else ["SAME", "Different"])
     assert designs.warner(0.7, ["No", "Yes"]).answers == ("No", "Yes")
     assert designs.direct(3, ["1", "2", "3"]).answers == ("1", "2", "3")
-    with pytest.raises(ArgumentError, match="order of the rows"):
+    with pytest.raises(ArgumentError, match=r"order.*rows"):
         designs.ListExperiment(2, traits=("Yes", "No"))
 
 
@@ -216,19 +217,19 @@ def test_candidates_of_hashed_words_are_not_swapped():
         tally = lb.Tally(protocol, protocol.privatize(values, 1))
         assert lb.Collection(["No", "Yes"], tally).categories == ("No", "Yes")
         assert protocol.default_labels == YES_NO
-        with pytest.raises(ArgumentError, match="order of the candidates"):
+        with pytest.raises(ArgumentError, match=r"order.*candidates"):
             lb.Collection(["Yes", "No"], tally)
 
 
 def test_attributes_and_traits_are_not_swapped():
     pair = Attributes((designs.warner(0.7), lb.GRR(3, 1.0)))
     labels = [f"{one}/{two}" for one in ("Yes", "No") for two in FRUIT]
-    with pytest.raises(ArgumentError, match="order of the answers of warner"):
+    with pytest.raises(ArgumentError, match=r"order.*answers.*warner"):
         lb.Collection(labels, lb.Tally(pair, [[0, 0], [1, 2]]))
-    with pytest.raises(ArgumentError, match="order of the attributes' labels"):
+    with pytest.raises(ArgumentError, match=r"order.*attributes' labels"):
         lb.Collection(["No/yes", "No/No", "yes/no", "yes/yes"], lb.Tally(Attributes((designs.warner(0.7),) * 2), [[0, 1]]))
     direct = designs.ListExperiment(1).direct
-    with pytest.raises(ArgumentError, match="order of the answers of item_count"):
+    with pytest.raises(ArgumentError, match=r"order.*answers.*item_count"):
         lb.Collection([f"{t}/{c}" for t in ("YES", "NO") for c in "01"], lb.Tally(direct, [0, 1], [6, 4]))
 
 
@@ -260,11 +261,11 @@ def test_truth_values_are_the_labels_true_and_false():
 
 def test_a_label_of_missing_answers_is_no_category_in_another_case():
     frame = pd.DataFrame({"r": ["no", "No", "yes"]})
-    with pytest.raises(ArgumentError, match="missing must be no category"):
+    with pytest.raises(ArgumentError, match="missing must"):
         lb.read(frame, designs.warner(0.7), report="r", categories=["no", "yes"], missing="NO")
 
 
-@pytest.mark.parametrize("text", ["-1", "-1.0", "01", "3", "1.5", "１x", "", "0.00"])
+@each_row("text", ["-1", "-1.0", "01", "3", "1.5", "１x", "", "0.00"])
 def test_texts_that_are_no_label_and_no_position_are_refused(text):
     for name in ("grr", "direct, fruit", "subsets", "direct, of no stated answers"):
         protocol, categories, *_ = CASES[name]

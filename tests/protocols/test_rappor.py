@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy import optimize, stats
+from tabulated import each_row
 
 from ldpbayes import entropy
 from ldpbayes.collections import Collection, Tally
@@ -64,8 +65,8 @@ def test_both_levels_are_those_of_the_paper():
     assert Rappor(2, p, q, 0.0, 128, 8, h, candidates=("a", "b")).epsilon_longitudinal == math.inf
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0, math.log(3), 10.0, 49.0])
-@pytest.mark.parametrize("hashes", [1, 2, 3])
+@each_row("epsilon", [0.01, 0.3, 1.0, math.log(3), 10.0, 49.0])
+@each_row("hashes", [1, 2, 3])
 def test_one_time_level_is_the_one_asked_and_never_above(epsilon, hashes):
     protocol = Rappor.one_time(4, epsilon, 6, 3, hashes, candidates=WORDS)
     assert protocol.epsilon == pytest.approx(epsilon, rel=1e-12)
@@ -177,7 +178,7 @@ def test_rank_deficient_filters_have_no_oracle():
     protocol = Rappor.direct(3, 0.2, 0.7, 0.1)
     crowded = Rappor(3, 0.2, 0.7, 0.1, 2, 1, 1, "positions", positions=[[[0]], [[1]], [[0]]])
     rows = crowded.rows(crowded.all_reports(), np.ones(4))
-    with pytest.raises(ArgumentError, match="filters of rank 3, these 1 cohorts of 2 bits have rank 2"):
+    with pytest.raises(ArgumentError, match=r"rank 3.*2 bits"):
         crowded.oracle(rows)
     estimate = crowded.decoder().least_squares(rows)
     assert estimate[0] == pytest.approx(estimate[2])
@@ -256,37 +257,37 @@ def test_parameters_round_trip(protocol):
 def test_epsilon_and_labels_in_a_file():
     parameters = {"epsilon": 1.0, "n_bits": 16, "cohorts": 4, "hashes": 2}
     assert make_protocol("rappor", WORDS, parameters) == Rappor.one_time(4, 1.0, 16, 4, 2, candidates=WORDS)
-    with pytest.raises(ArgumentError, match="either epsilon or p, q and f"):
+    with pytest.raises(ArgumentError, match="epsilon or p, q"):
         make_protocol("rappor", WORDS, parameters | {"p": 0.5})
     direct = make_protocol("rappor", WORDS, {"p": 0.5, "q": 0.75, "f": 0.5, "assignment": "direct"})
     assert direct == Rappor.direct(4, 0.5, 0.75, 0.5)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "changes, message",
     [
         ({"p": -0.1}, "p must be"),
         ({"p": math.nan}, "p must be"),
-        ({"p": 0.9}, "q must be above p"),
+        ({"p": 0.9}, "q must"),
         ({"f": 1.0}, "f must be"),
-        ({"p": 0.0, "f": 0.0}, "must leave a report at most 50 nats"),
-        ({"q": 1.0, "f": 0.0}, "must leave a report at most 50 nats"),
-        ({"p": 0.0, "q": 1.0, "f": 1e-12}, "must leave a report at most 50 nats"),
-        ({"hashes": 16}, "hashes must be"),
-        ({"n_bits": 0}, "n_bits must be"),
-        ({"cohorts": 0}, "cohorts must be"),
-        ({"positions": None}, "positions must be lists"),
-        ({"positions": [[[0], [0]]] * 2}, "positions must be lists"),
-        ({"positions": [[[0], [4]]] * 3}, r"bits from 0 to 3, got \[4\] for category 0, cohort 1"),
-        ({"positions": [[[0], []]] * 3}, "must list 1 to 2 bits"),
+        ({"p": 0.0, "f": 0.0}, "50 nats"),
+        ({"q": 1.0, "f": 0.0}, "50 nats"),
+        ({"p": 0.0, "q": 1.0, "f": 1e-12}, "50 nats"),
+        ({"hashes": 16}, "hashes must"),
+        ({"n_bits": 0}, "n_bits must"),
+        ({"cohorts": 0}, "cohorts must"),
+        ({"positions": None}, "positions must"),
+        ({"positions": [[[0], [0]]] * 2}, "positions must"),
+        ({"positions": [[[0], [4]]] * 3}, r"got \[4\].*cohort 1"),
+        ({"positions": [[[0], []]] * 3}, "1 to 2 bits"),
         ({"positions": ["0 1;x"] * 3}, "whole numbers"),
-        ({"positions": ["0 1"] * 3}, "positions must be lists"),
-        ({"positions": 5}, "positions must be nested lists"),
-        ({"positions": [1, 2, 3]}, "positions must be nested lists"),
-        ({"candidates": WORDS[:3]}, "candidates must be left out"),
-        ({"assignment": "direct", "positions": None}, "n_bits must be n_categories"),
-        ({"assignment": "label", "positions": None}, "candidates must be 3 distinct strings"),
-        ({"assignment": "bloom"}, "assignment must be one of"),
+        ({"positions": ["0 1"] * 3}, "positions must"),
+        ({"positions": 5}, "positions must"),
+        ({"positions": [1, 2, 3]}, "positions must"),
+        ({"candidates": WORDS[:3]}, "candidates must.*left"),
+        ({"assignment": "direct", "positions": None}, "n_bits must"),
+        ({"assignment": "label", "positions": None}, "candidates must.*3"),
+        ({"assignment": "bloom"}, "assignment must"),
     ],
 )
 def test_bad_parameters_are_refused(changes, message):
@@ -311,18 +312,18 @@ def test_pairs_and_bit_strings_are_read():
     assert np.array_equal(protocol.parse_reports([["1"], ["0xa0"]], []), expected)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "reports, message",
     [
-        (([2], [[1, 0, 1, 0]]), r"cohort 2 is outside 0\.\.1"),
-        (([-1], [[1, 0, 1, 0]]), "cohort -1 is outside"),
-        (([0], [[1, 0, 1]]), "reports must be"),
+        (([2], [[1, 0, 1, 0]]), r"cohort 2.*0\.\.1"),
+        (([-1], [[1, 0, 1, 0]]), "cohort -1"),
+        (([0], [[1, 0, 1]]), "reports must"),
         (([0], [[1, 0, 1, 2]]), "neither 0 nor 1"),
-        (([0, 1], [[1, 0, 1, 1]]), "cohorts must be 1 integers"),
+        (([0, 1], [[1, 0, 1, 1]]), "cohorts must.*1"),
         (np.zeros((1, 4), dtype=np.uint8), r"\(m, 5\) bytes"),
         (np.zeros((1, 5)), r"\(m, 5\) bytes"),
-        (np.array([[0, 0, 0, 1, 8]], dtype=np.uint8), "bits set beyond its 4"),
-        (np.array([[1, 0, 0, 0, 0]], dtype=np.uint8), "cohort 16777216 is outside"),
+        (np.array([[0, 0, 0, 1, 8]], dtype=np.uint8), "beyond its 4"),
+        (np.array([[1, 0, 0, 0, 0]], dtype=np.uint8), "cohort 16777216"),
     ],
 )
 def test_malformed_reports_are_refused(reports, message):
@@ -405,13 +406,13 @@ def test_a_collection_of_bit_counts_says_that_it_is_composite(tmp_path):
         ["a", "b", "c"], Tally(RapporBits(protocol), *RapporBits.tally_arrays(totals, sizes), name="bits")
     )
     write_collection(collection, tmp_path / "bits.toml")
-    with pytest.warns(CompositeWarning, match="Channel 'bits': these are marginal bit counts, so only the composite"):
+    with pytest.warns(CompositeWarning, match=r"'bits'.*composite"):
         assert read_collection(tmp_path / "bits.toml") == collection
     with pytest.warns(CompositeWarning):
         collection.warn_if_unidentified()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "reports, message",
     [
         ([[2, 0, 0]], "cohort 2"),
@@ -427,11 +428,11 @@ def test_malformed_bits_are_refused(reports, message):
 
 
 def test_impossible_bit_counts_are_refused():
-    with pytest.raises(ArgumentError, match="at most the cohort's size 5, got 6 in cohort 1, bit 2"):
+    with pytest.raises(ArgumentError, match=r"cohort's.*5, got 6"):
         RapporBits.tally_arrays([[1, 2, 3], [4, 5, 6]], [7, 5])
-    with pytest.raises(ArgumentError, match=r"one row per cohort \(2\)"):
+    with pytest.raises(ArgumentError, match=r"per cohort \(2\)"):
         RapporBits.tally_arrays([[1, 2, 3]], [7, 5])
-    with pytest.raises(ArgumentError, match="must be a Rappor protocol"):
+    with pytest.raises(ArgumentError, match="Rappor protocol"):
         RapporBits(UnaryEncoding.symmetric(3, 1.0))
 
 
@@ -465,9 +466,9 @@ def test_maps_of_rappors_own_tools_are_read_cohort_by_cohort():
     np.testing.assert_array_equal(protocol.filters(0).T, [[1, 0, 0, 0, 1], [0, 1, 1, 0, 0]])
     np.testing.assert_array_equal(protocol.filters(1).T, [[1, 0, 1, 0, 0], [0, 0, 0, 1, 1]])
     for index in (0, 11):
-        with pytest.raises(DataError, match=f"index {index} of candidate 'no' is outside 1..10"):
+        with pytest.raises(DataError, match=rf"index {index}.*'no'.*1..10"):
             Rappor.from_map([("yes", [1, 6]), ("no", [index])], 0.25, 0.75, 0.5, 5, 2, 1)
-    with pytest.raises(ArgumentError, match="positions must list 1 to 1 bits"):
+    with pytest.raises(ArgumentError, match=r"positions must.*1"):
         Rappor.from_map([("yes", [1, 2, 6]), ("no", [3, 7])], 0.25, 0.75, 0.5, 5, 2, 1)
 
 
@@ -514,6 +515,6 @@ def test_unlisted_words_are_a_category_where_each_has_few_people_and_are_tested(
 
 def test_the_law_of_unlisted_words_needs_hashed_words():
     for protocol in (Rappor.direct(3, 0.2, 0.7, 0.3), GRR(3, 1.0)):
-        with pytest.raises(ArgumentError, match="law 'unlisted' needs hashed words"):
+        with pytest.raises(ArgumentError, match=r"'unlisted'.*hashed"):
             as_law("unlisted", protocol, tuple("abc"))
     assert as_law("unlisted", CohortRR(3, 1.0, 4, 8, "label", tuple("abc")), tuple("abc")) == Uniform()

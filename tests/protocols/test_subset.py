@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
+from tabulated import each_row
 
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols import GRR, make_protocol
@@ -77,18 +78,18 @@ def test_pairs_of_members_are_uniform():
     assert np.abs(others - others.mean()).max() < 5 * math.sqrt(others.mean())
 
 
-@pytest.mark.parametrize("size", [0, 5, -1, 2.5, True, "2"])
+@each_row("size", [0, 5, -1, 2.5, True, "2"])
 def test_impossible_sizes_are_refused(size):
-    with pytest.raises(ArgumentError, match="size must be"):
+    with pytest.raises(ArgumentError, match="size must"):
         SubsetSelection(5, 1.0, size)
 
 
-@pytest.mark.parametrize(
-    ("reports", "problem"),
+@each_row(
+    "reports, problem",
     [
-        (np.array([[1, 1, 0, 0, 0], [1, 1, 1, 0, 0]]), "a report has 3 members, it must have 2"),
-        (np.array([[0, 0, 0, 0, 0]]), "a report has 0 members"),
-        (np.array([[0b11000001]], dtype=np.uint8), "beyond its 5 categories"),
+        (np.array([[1, 1, 0, 0, 0], [1, 1, 1, 0, 0]]), "3 members.*2"),
+        (np.array([[0, 0, 0, 0, 0]]), "0 members"),
+        (np.array([[0b11000001]], dtype=np.uint8), "beyond its 5"),
         (np.array([[1, 1, 0, 0]]), "shape"),
     ],
 )
@@ -98,7 +99,7 @@ def test_malformed_reports_are_refused(reports, problem):
 
 
 def test_texts_of_the_wrong_size_name_their_row():
-    with pytest.raises(DataError, match="has 3 members, it must have 2") as caught:
+    with pytest.raises(DataError, match=r"3 members.*2") as caught:
         SubsetSelection(5, 1.0, size=2).parse_reports([["11000", "00011", "0;1;4"]], list("abcde"))
     assert caught.value.line == 2
 

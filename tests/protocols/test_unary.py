@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tabulated import each_row
 
 from ldpbayes.collections import Tally
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
@@ -43,17 +44,17 @@ def test_any_rates(kappa, share):
     assert protocol == make_protocol("unary", "abc", protocol.parameters())
 
 
-@pytest.mark.parametrize(
-    ("parameters", "problem"),
+@each_row(
+    "parameters, problem",
     [
-        ({"epsilon": 1.0}, "epsilon and variant"),
-        ({"kappa": 0.7}, "kappa and lam"),
-        ({"epsilon": 1.0, "variant": "sue"}, "symmetric, optimized, dual"),
-        ({"kappa": 0.3, "lam": 0.3}, "less than kappa"),
-        ({"kappa": 0.2, "lam": 0.3}, "less than kappa"),
-        ({"kappa": 1.0, "lam": 0.3}, "kappa must be"),
-        ({"kappa": 0.4, "lam": 0.0}, "lam must be"),
-        ({"epsilon": 1.0, "kappa": 0.5, "lam": 0.2}, "got epsilon, kappa, lam"),
+        ({"epsilon": 1.0}, "epsilon.*variant"),
+        ({"kappa": 0.7}, "kappa.*lam"),
+        ({"epsilon": 1.0, "variant": "sue"}, "symmetric,.*dual"),
+        ({"kappa": 0.3, "lam": 0.3}, "than kappa"),
+        ({"kappa": 0.2, "lam": 0.3}, "than kappa"),
+        ({"kappa": 1.0, "lam": 0.3}, "kappa must"),
+        ({"kappa": 0.4, "lam": 0.0}, "lam must"),
+        ({"epsilon": 1.0, "kappa": 0.5, "lam": 0.2}, "epsilon,.*kappa,.*lam"),
     ],
 )
 def test_parameters_that_do_not_fix_the_rates_are_refused(parameters, problem):
@@ -75,8 +76,8 @@ def test_channel_is_the_product_over_bits(variant):
     np.testing.assert_allclose(protocol.channel(), expected, rtol=1e-13)
 
 
-@pytest.mark.parametrize("a", [2, 10, 300])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+@each_row("a", [2, 10, 300])
+@each_row("epsilon", [0.1, 1.0, 5.0])
 def test_symmetric_risk_is_proposition_4_of_kairouz(a, epsilon):
     p, n, half = np.random.default_rng(a).dirichlet(np.ones(a)), 77, math.exp(epsilon / 2)
     expected = (1 - p @ p) / n + a * half / (n * (half - 1) ** 2)
@@ -130,8 +131,8 @@ def test_labels_that_are_numbers_are_not_taken_for_positions():
         protocol.parse_reports([["0;2"]], ("1", "2", "3"))
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
+@each_row(
+    "text, problem",
     [
         ("0110", "unknown category"),
         ("01012", "unknown category"),
@@ -142,7 +143,7 @@ def test_labels_that_are_numbers_are_not_taken_for_positions():
         ("0xf", "not hexadecimal"),
         ("0xzz", "not hexadecimal"),
         ("0xf0f0", "2 bytes"),
-        ("0x01", "beyond its 5 categories"),
+        ("0x01", "beyond its 5"),
     ],
 )
 def test_malformed_texts_are_refused(text, problem):
@@ -151,16 +152,16 @@ def test_malformed_texts_are_refused(text, problem):
     assert caught.value.line == 1
 
 
-@pytest.mark.parametrize(
-    ("reports", "problem"),
+@each_row(
+    "reports, problem",
     [
         (np.zeros((2, 3), dtype=np.uint8), "shape"),
         (np.zeros(2, dtype=np.uint8), "shape"),
-        (np.full((2, 2), 1, dtype=np.uint8), "beyond its 9 categories"),
+        (np.full((2, 2), 1, dtype=np.uint8), "beyond its 9"),
         (np.zeros((2, 2), dtype=np.int64), "uint8"),
         (np.full((1, 9), 2), "neither 0 nor 1"),
         (np.full((1, 9), -1), "neither 0 nor 1"),
-        (np.full((1, 9), 0.5), "zeros and ones"),
+        (np.full((1, 9), 0.5), "zeros.*ones"),
     ],
 )
 def test_malformed_reports_are_refused(reports, problem):
@@ -189,7 +190,7 @@ def test_bits_of_the_client_are_independent_with_the_stated_rates():
 def test_lists_too_long_to_write_out_are_refused():
     protocol = UnaryEncoding.symmetric(40, 1.0)
     for method in (protocol.all_reports, protocol.channel, protocol.rational_channel):
-        with pytest.raises(InfeasibleError, match="too many possible reports"):
+        with pytest.raises(InfeasibleError, match="too many"):
             method()
 
 

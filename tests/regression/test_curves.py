@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes.errors import ArgumentError, DataError
@@ -125,8 +126,8 @@ def test_a_smooth_ends_where_the_data_do_and_has_slopes(survey, tmp_path):
     assert abs(mle["group_sd"].item() - posterior.mean()) < 2 * posterior.std()
 
 
-@pytest.mark.parametrize(
-    ("formula", "error"),
+@each_row(
+    "formula, error",
     [
         ("y ~ mo(edu):rw(age)", ArgumentError),
         ("y ~ (mo(edu) | sex)", ArgumentError),

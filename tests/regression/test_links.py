@@ -136,7 +136,7 @@ def test_what_a_link_says_of_itself(survey, tmp_path):
         text = str(lb.show(result))
         assert "probit" in text and "log odds" not in text.replace("log odds at average", "") and "odds ratio" not in text
         with pytest.raises(ArgumentError, match="probit"):
-            lb.answers.odds_ratios(result)
+            lb.answers.odds_ratio(result)
     lb.save(found, tmp_path / "found.nc")
     opened = lb.load(tmp_path / "found.nc")
     frame = pd.DataFrame({"x": [0.0, 1.0], "g": ["a", "b"]})

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import run
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes.protocols.designs import warner
@@ -53,8 +54,8 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("right", REFUSED)
-@pytest.mark.parametrize("method", ["mle", "auto"])
+@each_row("right", REFUSED)
+@each_row("method", ["mle", "auto"])
 def test_one_sentence(right, method, frame):
     columns = {name: pd.Series(make(frame["x"]), dtype=object if name in DIGITS else None) for name, make in ODD.items()}
     table = frame.assign(**columns)

@@ -47,14 +47,14 @@ def found(frame):
 # ---- formulas ------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("right", ["offset(age)", "sex + offset(age)", "age + offset( w )"])
 def test_an_offset_is_refused_and_not_taken_for_a_term(frame, right):
-    with pytest.raises(ArgumentError, match="must not have an offset"):
+    with pytest.raises(ArgumentError, match="an offset"):
         asked(frame, f"smokes ~ {right}", method="mle")
 
 
 def test_functions_have_their_names_in_r(frame):
     plain, dotted = (asked(frame, f"smokes ~ {name}(age)", method="mle") for name in ("log", "np.log"))
     np.testing.assert_array_equal(plain.coefficients, dotted.coefficients)
-    with pytest.raises(ArgumentError, match=r"no functions but abs, binary, .* got 'cube'"):
+    with pytest.raises(ArgumentError, match=r"functions.*'cube'"):
         asked(frame, "smokes ~ cube(age)")
     with pytest.raises(ArgumentError, match="ordered Categorical"):
         asked(frame, "smokes ~ C(sex, levels=['m', 'f'])")
@@ -62,8 +62,8 @@ def test_functions_have_their_names_in_r(frame):
 
 # ---- maximum likelihood --------------------------------------------------------------------------------------------------
 def test_maximum_likelihood_takes_no_prior_and_keeps_the_level_of_intervals(frame):
-    with pytest.raises(ArgumentError, match="prior must be left out"):
-        asked(frame, "smokes ~ age", method="mle", prior=1.0)
+    with pytest.raises(ArgumentError, match=r"scale must.*left"):
+        asked(frame, "smokes ~ age", method="mle", scale=1.0)
     narrow, wide = (asked(frame, "smokes ~ age", method="mle", ci_prob=level).summary() for level in (0.5, 0.95))
     assert narrow.attrs["ci_prob"] == 0.5
     assert ((wide["upper"] - wide["lower"]) > 2.5 * (narrow["upper"] - narrow["lower"])).all()
@@ -80,7 +80,7 @@ def test_a_maximum_prints_as_a_table_and_has_no_criterion_under_weights(frame):
 
 
 def test_a_stratum_is_named_as_in_the_table(frame):
-    with pytest.raises(DataError, match="stratum 'north' has a single respondent"):
+    with pytest.raises(DataError, match=r"stratum 'north'.*single"):
         asked(frame.assign(area=np.where(frame.index == 3, "north", "south")), "smokes ~ age", strata="area", method="mle")
 
 
@@ -99,7 +99,7 @@ def test_a_cell_of_which_only_a_summary_was_kept_is_left_out(frame):
     some = cells.with_cells(
         {key: cells.take([key]).summaries([0.5, 0.5])[key] if key == last else cells[key] for key in cells}
     )
-    with pytest.warns(DiagnosticWarning, match=r"1 of \d+ cells are left out.*only a summary was kept"):
+    with pytest.warns(DiagnosticWarning, match=r"1 of \d+.*summary"):
         found = lb.regress(some, "smokes ~ sex", draws=100, random_seed=1)
     same = lb.regress(cells.take([key for key in cells if key != last]), "smokes ~ sex", draws=100, random_seed=1)
     np.testing.assert_array_equal(found["summary"]["coefficients_mean"], same["summary"]["coefficients_mean"])
@@ -107,7 +107,7 @@ def test_a_cell_of_which_only_a_summary_was_kept_is_left_out(frame):
 
 
 def test_a_collection_is_no_table():
-    with pytest.raises(ArgumentError, match=r"data frame .* got Collection"):
+    with pytest.raises(ArgumentError, match=r"frame.*Collection"):
         lb.regress(lb.load_example("nigeria"), "smokes ~ 1")
 
 
@@ -119,11 +119,11 @@ ROW = {"age": 30, "sex": "f", "kids": 1, "home": True, "size": "M"}
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"age": "30"}, "age.*must hold numbers, as in the fit"),
-        ({"kids": "1"}, "kids.*must hold numbers"),
-        ({"home": "True"}, "home.*must hold True or False"),
-        ({"size": "XL"}, "size has the level 'XL'"),
-        ({"age": np.nan}, "age.*leave such rows out"),
+        ({"age": "30"}, "age.*numbers"),
+        ({"kids": "1"}, "kids.*numbers"),
+        ({"home": "True"}, "home.*True.*False"),
+        ({"size": "XL"}, "size.*'XL'"),
+        ({"age": np.nan}, "age.*leave.*out"),
     ],
 )
 def test_new_data_of_another_type_are_refused(found, change, match):
@@ -143,12 +143,12 @@ def test_questions_that_have_no_answer_are_one_sentence(found, frame):
     for values, match in ((["False", "True"], "True or False"), (3, "at least two"), ([0, 2], "True or False")):
         with pytest.raises(ArgumentError, match=match):
             lb.comparisons(found, "home", values)
-    with pytest.raises(ArgumentError, match="must be finite"):
+    with pytest.raises(ArgumentError, match="be finite"):
         lb.comparisons(found, "age", [20, np.inf])
-    with pytest.raises(ArgumentError, match="by must be the name of a column"):
+    with pytest.raises(ArgumentError, match="by must"):
         lb.poststratify(found, frame.assign(N=1), count="N", by=3)
     step = asked(frame, "smokes ~ age + C(kids > 1)")
-    with pytest.raises(ArgumentError, match="they jump with 'kids'"):
+    with pytest.raises(ArgumentError, match=r"jump.*'kids'"):
         lb.answers.slopes(step, "kids")
     assert np.isfinite(lb.answers.slopes(step, "age")["mean"]).all()
 
@@ -212,9 +212,9 @@ def test_the_spread_between_groups_is_diagnosed():
 
 def test_categories_in_another_order_than_the_designs_answers_are_refused(frame):
     """The first category is that of the answer "no": under exchanged labels no and yes would change places in silence."""
-    with pytest.raises(ArgumentError, match="in the order of the answers of forced_response \\(no, yes\\), got yes, no"):
+    with pytest.raises(ArgumentError, match=r"order.*forced_response.*yes, no"):
         asked(frame, "smokes ~ age", categories=["yes", "no"], method="mle")
-    with pytest.raises(ArgumentError, match="in the order of the answers"):
+    with pytest.raises(ArgumentError, match=r"order.*answers"):
         lb.read(frame, DIE, report="report", categories=["yes", "no"])
     turned = lb.protocols.Channel(
         DIE.channel()[::-1], answers=("yes", "no")
@@ -256,7 +256,7 @@ def test_maximum_likelihood_is_the_highest_maximum_and_names_the_next(weak):
     table, device = weak
     found = lb.regress(table, "y ~ x + g", device, report="report", method="mle")
     assert found.log_likelihood == pytest.approx(-549.53335, abs=1e-4)
-    assert "another maximum, only 0.023 nats lower" in found.outcome
+    assert "0.023 nats lower" in found.outcome
 
 
 def test_a_skewed_posterior_of_weak_reports_keeps_its_far_side(weak):

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit, logit
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
@@ -96,6 +97,7 @@ def test_shares_by_draws_of_the_prior(term):
     np.testing.assert_allclose(answer["sd"].sel(category="yes"), sd, rtol=0.1)
 
 
+@pytest.mark.calibrate
 def test_groups_and_walks_are_weighted_and_agree_with_chains():
     """Draws of the effects given their scales: no chain is needed, and chains say the same within five errors."""
     rng, n = np.random.default_rng(3), 400
@@ -137,6 +139,7 @@ def test_levels_that_nobody_has_stay_in_their_place(found):
     assert found["posterior"]["rw(age)"].sel(category="yes").mean("rw(age)_level").values == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.calibrate
 def test_nested_groups_are_an_explicit_column(survey):
     joined = survey.assign(
         both=survey["region"] + "-" + survey["town"], report=reported(np.random.default_rng(1), 0 * survey["age"])
@@ -195,7 +198,7 @@ def test_population_and_subgroups(found, census):
     assert float(delta["mean"]) == pytest.approx((expected - whole).mean(), abs=1e-9)
     assert delta.question == "yes in n, daily − yes in population" and float(delta["mcse"]) > 0
     (figure,) = lb.show(answer).figures
-    assert "the line is the population" in figure.caption
+    assert "the population" in figure.caption
     rows = [label.get_text() for label in lb.plots.plot_predictions(answer).axes[0].get_yticklabels()]
     assert "population" in rows and "n, daily" in rows
     assert "unseen" not in answer.attrs
@@ -206,7 +209,7 @@ def test_groups_that_the_sample_lacks_are_drawn_and_named(found, census, tmp_pat
     found.save(path)
     new = pd.concat([census.assign(kind="old"), census.assign(region="s", kind="new")])
     answer = lb.poststratify(lb.load(path), new, count="people", by="kind")
-    assert "region 's' (50.0 % of the people)" in answer.unseen and "region:town 's:a', 's:b', 's:c'" in answer.unseen
+    assert "region 's' (50.0 %" in answer.unseen and "region:town 's:a', 's:b', 's:c'" in answer.unseen
     rng, posterior = np.random.default_rng(3), found["posterior"]
     shares = by_hand(found, census)
     known = [posterior[name].sel(category="yes").values.reshape(400, -1) for name in ("1|region", "1|region:town")]
@@ -226,10 +229,10 @@ def test_groups_that_the_sample_lacks_are_drawn_and_named(found, census, tmp_pat
     people = new.drop(columns="people")
     assert "region 's'" in lb.predictions(found, people).unseen
     apart = lb.comparisons(found, "region", ["n", "s"], data=people)
-    assert "region 's' (50.0 % of the people)" in apart.unseen
+    assert "region 's' (50.0 %" in apart.unseen
     means = [lb.predictions(found, people.assign(region=name))["mean"].sel(category="yes").mean() for name in ("n", "s")]
     assert float(apart["mean"].sel(category="yes")[0]) == pytest.approx(float(means[1] - means[0]), abs=1e-9)
-    with pytest.raises(DataError, match="which the fit has not seen"):
+    with pytest.raises(DataError, match="not seen"):
         lb.poststratify(found, census.assign(use="hourly"), count="people")
 
 
@@ -269,20 +272,20 @@ def test_raking_is_iterative_proportional_fitting(found, survey):
 def test_margins_that_cannot_be_met_are_one_sentence(found):
     ages = pd.DataFrame({"age": [20, 30, 50, 60], "people": [100, 400, 300, 200]})
     regions = pd.DataFrame({"region": ["e", "n", "w"], "people": [500, 300, 300]})
-    with pytest.raises(DataError, match=r"disagree on how many people there are \(1,100, 1,000\)"):
+    with pytest.raises(DataError, match=r"disagree.*\(1,100, 1,000\)"):
         lb.poststratify(found, [regions, ages], count="people")
-    with pytest.raises(DataError, match=r"nobody with region s, whom a margin counts"):
+    with pytest.raises(DataError, match=r"nobody.*region s.*margin"):
         lb.poststratify(found, [regions.replace("w", "s")], count="people")
     # A level that a margin leaves out was nobody without a word; a census of combinations has none of what it omits.
-    with pytest.raises(DataError, match=r"the margin of region lacks w, which the sample has; say how many"):
+    with pytest.raises(DataError, match=r"margin.*region lacks.*w"):
         lb.poststratify(found, [regions.iloc[:2]], count="people")
     assert np.isfinite(lb.poststratify(found, [regions.assign(people=[500, 600, 0])], count="people")["mean"]).all()
-    with pytest.raises(ArgumentError, match=r"covariates of the formula .* got land"):
+    with pytest.raises(ArgumentError, match=r"covariates.*land"):
         lb.poststratify(found, [ages.rename(columns={"age": "land"})], count="people")
     with pytest.raises(ArgumentError, match="empty list"):
         lb.poststratify(found, [], count="people")
     towns = pd.DataFrame({"town": ["a", "b", "c"], "people": [900, 50, 50]})  # a lies in the region e alone
-    with pytest.raises(InfeasibleError, match="No numbers of people in the sample's cells have these margins"):
+    with pytest.raises(InfeasibleError, match=r"people.*margins"):
         lb.poststratify(found, [regions.assign(people=[100, 450, 450]), towns], count="people")
 
 
@@ -300,15 +303,15 @@ def test_leave_one_out_of_effects_over_levels(found, survey):
     assert np.isfinite(arviz_stats.loo(found).elpd)
 
 
-@pytest.mark.parametrize(
-    ("formula", "words"),
+@each_row(
+    "formula, words",
     [
         ("a ~ rw(age):mo(use)", r"rw\(\)"),
         ("a ~ (rw(age) | region)", r"rw\(\)"),
         ("a ~ (1 | mo(use))", r"mo\(\)"),
-        ("a ~ I(rw(age) + 1)", "not in arithmetic"),
-        ("a ~ rw(town)", "texts have no order"),
-        ("a ~ rw(age, 2)", "rw has no options"),
+        ("a ~ I(rw(age) + 1)", "in arithmetic"),
+        ("a ~ rw(town)", "no order"),
+        ("a ~ rw(age, 2)", "rw.*options"),
     ],
 )
 def test_formulas_that_are_refused(formula, words, survey):
@@ -318,7 +321,7 @@ def test_formulas_that_are_refused(formula, words, survey):
 
 def test_the_share_who_deny_has_common_terms_only(survey):
     stated = {"of": "yes", "say": "no", "channel": "asked", "formula": "rw(age)"}
-    with pytest.raises(ArgumentError, match="common terms only"):
+    with pytest.raises(ArgumentError, match="common terms"):
         asked(survey, "a ~ region", {"device": DEVICE, "asked": direct()}, design="mode", deniers=stated)
 
 
@@ -336,7 +339,7 @@ def test_forty_groups_of_few_reports_are_served_by_weights():
     assert found.attrs["converged"] and facts_of(found)["weights_effective"] > 4_000
 
 
-@pytest.mark.parametrize("case", [9, 11])
+@pytest.mark.parametrize("case", [pytest.param(9, marks=pytest.mark.calibrate), 11])
 def test_many_groups_and_flat_ends_are_served_by_weights(case):
     """150 groups, and ends of three groups in a flat tail, went to chains: one not trusted, one 185 s long."""
     rng = np.random.default_rng(100 + case)

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from scipy import optimize, stats
 from scipy.special import expit, logsumexp, softmax
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes import examples
@@ -291,7 +292,7 @@ def test_separation_has_no_maximum_and_a_posterior():
 def test_a_device_that_tells_nothing_is_refused(method):
     """Two normals fit any skewed outcome: their form is no measurement of who is who."""
     blind = lb.protocols.Channel(np.full((2, 2), 0.5))
-    with pytest.raises(InfeasibleError, match="Only the form of normal"):
+    with pytest.raises(InfeasibleError, match=r"form.*normal"):
         asked(people(), device=blind, method=method)
 
 
@@ -435,7 +436,7 @@ def test_the_page_leads_with_the_effect(fitted, tmp_path):
     found = asked(people(), "poisson", method="mle")
     for one, name in ((fitted, "posterior"), (found, "mle")):
         one.save(tmp_path / f"{name}.html")
-        assert "<svg" in (tmp_path / f"{name}.html").read_text() or "<img" in (tmp_path / f"{name}.html").read_text()
+        assert "<svg" in (tmp_path / f"{name}.html").read_text()
         one.save(tmp_path / f"{name}.json")
         assert "outcome_coefficients" in json.loads((tmp_path / f"{name}.json").read_text())
     assert "private(z)[yes]" in show(found).summary and "warner" in show(found).summary
@@ -450,8 +451,8 @@ def test_a_thousand_rows_take_some_seconds():
 
 
 # ---- the door ------------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("formula", "more", "named"),
+@each_row(
+    "formula, more, named",
     [
         ("normal ~ x + private(z)", {"family": None}, "family"),
         ("normal ~ x + private(z)", {"family": "gamma"}, "family"),
@@ -465,7 +466,7 @@ def test_a_thousand_rows_take_some_seconds():
         ("normal ~ x + private(z)", {"private": "z ~ normal"}, "outcome"),
         ("normal ~ x + private(z)", {"weights": "x"}, "weights"),
         ("normal ~ x + private(z)", {"reference": "maybe"}, "reference"),
-        ("normal ~ x + private(z)", {"prior": {"income": 1.0}}, "prior"),
+        ("normal ~ x + private(z)", {"scale": {"income": 1.0}}, "scale"),
     ],
 )
 def test_what_does_not_go_together_is_named(formula, more, named):
@@ -482,8 +483,8 @@ def test_outcomes_that_are_none_are_named(formula, family):
 
 
 def test_a_stated_prior_is_of_the_terms_that_it_names(monkeypatch):
-    prior = {"private(z)": 0.7, "x": 1.5, "Intercept": 2.0}
-    target = target_of(monkeypatch, people(40), prior=prior, draws=10)
+    scale = {"private(z)": 0.7, "x": 1.5, "Intercept": 2.0}
+    target = target_of(monkeypatch, people(40), scale=scale, draws=10)
     assert target.prior.outcome.scales.tolist() == [2.0, 1.5, 0.7] and target.prior.scales.tolist() == [2.0, 1.5]
 
 
@@ -501,4 +502,4 @@ def test_rows_without_an_outcome_are_left_out():
     frame.loc[3, "normal"] = np.nan
     with pytest.raises(DataError, match="normal"):
         asked(frame, method="mle")
-    assert asked(frame, method="mle", missing="drop").n_reports == 59
+    assert asked(frame, method="mle", incomplete="drop").n_reports == 59

@@ -14,15 +14,15 @@ from ldpbayes.result.facts import facts_of
 SURVEYS, PEOPLE = 400, 500
 DIE = forced_response(2 / 3, (1, 1))
 #: Stated to ``regress`` as well: under its default, many surveys have nobody with one of the answers.
-PRIOR = {"Intercept": 1.0, "x": 0.5, "private(z)": 1.0}
+SCALE = {"Intercept": 1.0, "x": 0.5, "private(z)": 1.0}
 
 
 def survey(family, rng):
     """Return (table, effect of the answer) of a survey whose coefficients are drawn from the prior, in units of one."""
     x = rng.normal(size=PEOPLE)
     x = (x - x.mean()) / x.std()
-    odds, eta = (PRIOR["Intercept"] * rng.normal() + PRIOR["x"] * rng.normal() * x for _ in range(2))
-    effect = PRIOR["private(z)"] * rng.normal()
+    odds, eta = (SCALE["Intercept"] * rng.normal() + SCALE["x"] * rng.normal() * x for _ in range(2))
+    effect = SCALE["private(z)"] * rng.normal()
     z = rng.random(PEOPLE) < expit(odds)
     eta = eta + effect * (z - 0.5)
     y = eta + abs(rng.normal()) * rng.normal(size=PEOPLE) if family == "normal" else rng.random(PEOPLE) < expit(eta)
@@ -36,7 +36,7 @@ def covered(family, seed):
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        settings = {"report": "report", "family": family, "prior": PRIOR, "draws": 250, "random_seed": seed}
+        settings = {"report": "report", "family": family, "scale": SCALE, "draws": 250, "random_seed": seed}
         found = lb.regress(frame, "y ~ x + private(z)", DIE, **settings)
     at = found["summary"].to_dataset().sel(outcome_term="private(z)[yes]")
     inside = float(at["outcome_coefficients_lower"]) < effect < float(at["outcome_coefficients_upper"])

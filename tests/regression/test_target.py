@@ -161,6 +161,7 @@ def test_a_factor_of_many_weak_levels_as_plain_columns_is_announced():
     lb.regress(many_groups(60_000, 50), "report ~ g", protocol=lb.GRR(2, 4.0), random_seed=1)  # strong levels take a second
 
 
+@pytest.mark.calibrate
 def test_a_factor_of_four_hundred_groups_with_five_reports_each_is_trusted():
     found = lb.regress(many_groups(2000, 400), "report ~ (1 | g)", protocol=lb.GRR(2, 1.0), random_seed=1)
     assert found.attrs["converged"] and found.attrs["method"] == "hmc"

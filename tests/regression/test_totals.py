@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import optimize, stats
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes import cli
@@ -116,8 +117,8 @@ def test_totals_of_samples_groups_and_several_categories():
         lb.regress(frame, "x ~ (1 | region)", device, report="sent", totals=totals, method="mle")
 
 
-@pytest.mark.parametrize(
-    ("totals", "word"),
+@each_row(
+    "totals, word",
     [
         ({"perhaps": 0.2}, "perhaps"),
         ({"yes": 1.2}, "yes"),
@@ -136,5 +137,5 @@ def test_totals_on_the_command_line(survey, tmp_path, capsys):
     survey.to_csv(tmp_path / "survey.csv", index=False)
     stated = ["--protocol", "warner", "-p", "p=0.8", "--report", "sent", "--categories", "0,1", "--method", "mle"]
     with pytest.raises(SystemExit) as ended:
-        cli.main(["regress", str(tmp_path / "survey.csv"), "trait ~ g", *stated, "--set", "totals.1=0.25,0.01", "--explain"])
+        cli.main(["regress", str(tmp_path / "survey.csv"), "trait ~ g", *stated, "--total", "1=0.25,0.01", "--explain"])
     assert not ended.value.code and "totals" in capsys.readouterr().out

@@ -8,6 +8,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from commands import run
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes.collections import Tally
@@ -59,14 +60,14 @@ def test_reports_of_other_protocols_are_fresh_and_cells_have_their_own_lengths(t
     assert [cell.tallies[0].protocol.times for cell in cells.values()] == [((1, 1), (3, 1)), ((1, 1),)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change, settings, message",
     [
-        ({"user": ["u2", "u1", "", "u3", "u2"]}, {}, r"line 4, field 'user': holds missing values"),
+        ({"user": ["u2", "u1", "", "u3", "u2"]}, {}, "line 4,.*'user'"),
         ({"report": ["a", "b", "a", "z", "b"]}, {}, "unknown report 'z'"),
-        ({"day": ["x", "y", "y", "x", "x"]}, {"by": "day"}, "user 'u2' has reports in two cells, 'x' and 'y'"),
-        ({}, {"protocol": MemoizedGRR(3, 2.0, 1.0, 2)}, "user 'u2' has 3 reports, more than the 2 that times allows"),
-        ({}, {"by_user": "who"}, "has no column 'who'"),
+        ({"day": ["x", "y", "y", "x", "x"]}, {"by": "day"}, "'u2'.*'x'.*'y'"),
+        ({}, {"protocol": MemoizedGRR(3, 2.0, 1.0, 2)}, "'u2'.*3 reports.*2"),
+        ({}, {"by_user": "who"}, "column 'who'"),
     ],
 )
 def test_what_contradicts_itself_is_refused_in_one_sentence(tmp_path, change, settings, message):
@@ -79,16 +80,16 @@ def test_what_contradicts_itself_is_refused_in_one_sentence(tmp_path, change, se
 def test_users_of_two_protocols_and_users_without_a_name_are_refused():
     texts = [protocol_text(MEMO, ABC), protocol_text(GRR(3, 1.0), ABC)]
     table = pyarrow.table({"user": ["u", "u"], "report": ["a", "b"], "protocol": texts})
-    with pytest.raises(DataError, match=r"user 'u' has reports of two protocols, .*grr.* and .*memoized_grr"):
+    with pytest.raises(DataError, match=r"user 'u'.*grr.*memoized_grr"):
         lb.read(table, by_user="user")
-    with pytest.raises(DataError, match="holds missing values"):
+    with pytest.raises(DataError, match="missing values"):
         lb.read(pyarrow.table({"user": ["u", None], "report": ["a", "b"]}), MEMO, by_user="user", categories=ABC)
-    with pytest.raises(ArgumentError, match="must be left out with by_user"):
+    with pytest.raises(ArgumentError, match=r"left out.*by_user"):
         lb.read(pyarrow.table(LONG), MEMO, report="report", by_user="user", categories=ABC, weights="day")
-    with pytest.raises(ArgumentError, match="by_user must be the name of a column"):
+    with pytest.raises(ArgumentError, match="by_user must"):
         lb.read(pyarrow.table(LONG), MEMO, report="report", by_user=3, categories=ABC)
     table = pyarrow.table({"user": ["u", "u"], "seed": [1, 2], "value": [0, 1]})
-    with pytest.raises(DataError, match="user 'u' has reports under two seeds"):
+    with pytest.raises(DataError, match=r"'u'.*two seeds"):
         lb.read(table, LOLOHA.from_levels(3, 2.0, 1.0), by_user="user")
 
 
@@ -104,9 +105,7 @@ def test_spent_levels_are_part_of_the_result_and_of_its_page():
     page = show(tree)
     assert [(row[0], row[1]) for row in page.tables[-1].rows] == [("1", 2), ("3", 1)]
     assert any(note.text == facts_of(tree)["spent"] for note in page.notes)
-    assert (
-        page.summary.startswith("From 5 reports of 3 users, ") and "The reports of these 3 users" in facts_of(tree)["worth"]
-    )
+    assert page.summary.startswith("From 5 reports of 3 users, ") and "3 users" in facts_of(tree)["worth"]
     both = lb.Collection(ABC, [tally, Tally(GRR(3, 1.0), [0, 1], name="others")])
     assert show(lb.fit(both, random_seed=1)).summary.startswith("From 7 reports of 5 users, ")  # it said 5 reports
     assert spent([Tally(GRR(3, 1.0), [0, 1])]) == {}
@@ -156,11 +155,11 @@ def test_the_command_takes_a_column_of_users(tmp_path, capsys):
     path = written(tmp_path, stated)
     status, out, _ = run(capsys, "fit", path, "--set", "by_user=user", "--draws", "100", "--seed", "1", "--json")
     assert status == 0 and json.loads(out)["n_reports"] == 3
-    assert "5 reports of 3 users" in out
+    assert "of 3 users" in out
     status, _, err = run(capsys, "fit", path, "--set", "by_user=who")
-    assert status == 2 and "has no column 'who'" in err
+    assert status == 2 and "column 'who'" in err
     status, _, err = run(capsys, "fit", "example:nigeria", "--set", "by_user=who")
-    assert status == 2 and "has no column 'who'; it has report, count" in err
+    assert status == 2 and "column 'who'" in err
 
 
 @pytest.mark.parametrize(
@@ -171,7 +170,7 @@ def test_reports_of_users_read_without_their_column_name_the_argument(tmp_path, 
     for door in (
         lambda: lb.read(frame, protocol, categories=ABC),
         lambda: lb.read(frame, protocol, report="report", categories=ABC),
-        lambda: lb.scan(frame, protocol, "report", categories=ABC)(),
+        lambda: lb.scan(frame, protocol, report="report", categories=ABC),
     ):
         with pytest.raises((ArgumentError, DataError), match="by_user"):
             door()
@@ -205,9 +204,9 @@ def test_checks_take_a_column_of_users(tmp_path, capsys):
         assert status == expected and ("do not fit the design" in out) == bool(expected)
     nobody = (*stated[:-1], "by_user=who")
     status, _, err = run(capsys, "crosscheck", path, "--protocol", "grr", "-p", "epsilon=1", *nobody)
-    assert status == 2 and "has no column 'who'" in err
+    assert status == 2 and "column 'who'" in err
     status, _, err = run(capsys, "check", path, "--protocol", "grr", "-p", "epsilon=1", *stated, "--set", "gamma=1")
-    assert status == 2 and "must be one of weights, strata, cluster, by_user, missing" in err
+    assert status == 2 and "weights, strata" in err and "got 'gamma'" in err
 
 
 # ---- coverage ----------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes import entropy, hashing
@@ -94,10 +95,10 @@ def test_different_keys_values_and_designs_have_independent_noise():
         assert ((observed - expected) ** 2 / expected).sum() < 120  # of 63 degrees of freedom: p = 2e-5
 
 
-@pytest.mark.parametrize("key", [None, "k" * 32, b"short", bytearray(32), 7])
+@each_row("key", [None, "k" * 32, b"short", bytearray(32), 7])
 def test_keys_that_are_none_are_refused_and_not_quoted(key):
     for protocol in (*DEVICES, FILTERS):
-        with pytest.raises(ArgumentError, match=r"key must be 32 secret bytes.*not shown"):
+        with pytest.raises(ArgumentError, match=r"key must.*32.*shown"):
             protocol.permanent_one(0, key)
 
 
@@ -107,7 +108,7 @@ def test_private_labels_are_not_quoted():
         CohortRR(3, 1.0, 3, 8, "label", ("a", "b", "c")).privatize_label,
     ):
         for label in (31337, b"31337", "31337\ud800"):
-            with pytest.raises(ArgumentError, match="label must be Unicode text; what was given is private") as caught:
+            with pytest.raises(ArgumentError, match=r"label must.*private") as caught:
                 call(label)
             assert "31337" not in str(caught.value)
 
@@ -228,7 +229,8 @@ def test_users_whose_value_changed_do_not_pass_for_others(protocol, monkeypatch)
         reports = [y for pair, key in zip(values, keys, strict=True) for y in sent(pair[0], pair[column], key)]
         fitness = lb.check(lb.Tally(protocol, np.array(reports), user=user), random_seed=1)
         assert (fitness.p_value < 1e-3) == verdict
-        assert ("agreement of a user's reports on one unchanging value" in fitness.verdict) or not verdict
+        if verdict:
+            assert "user's reports" in fitness.verdict
 
 
 def test_noise_that_nobody_saw_is_no_evidence():

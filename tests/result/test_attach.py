@@ -69,6 +69,7 @@ def test_predictions_are_where_arviz_looks_for_them():
     arviz_plots.plot_ppc_dist(tree, var_names=["reports"], backend="none")
 
 
+@pytest.mark.calibrate
 @pytest.mark.filterwarnings("ignore")
 def test_the_prior_of_the_model_is_where_arviz_looks_for_it(tmp_path):
     """Draws of the prior and its density were dropped, and ArviZ took the attr ``prior`` for their group."""
@@ -136,7 +137,7 @@ def test_the_usual_names_of_p_need_not_be_said():
         drawn = pm.sample(50, tune=50, chains=2, cores=1, random_seed=1, progressbar=False)
     named = attach(drawn, data, var_name="distribution", random_seed=1)
     np.testing.assert_array_equal(attach(drawn, data, random_seed=1)["summary"]["mean"], named["summary"]["mean"])
-    with pytest.raises(lb.LDPBayesError, match="var_name must be a variable of the trace"):
+    with pytest.raises(lb.LDPBayesError, match="var_name must"):
         attach(trace(), survey(), var_name="q", random_seed=1)
 
 
@@ -183,7 +184,7 @@ def test_what_observe_takes_attach_takes_and_what_is_no_trace_is_refused():
     summary = lb.collections.Summary.of(tally.rows, np.full(3, 1 / 3))
     assert attach(trace(), summary, random_seed=1).attrs["n_reports"] == 1000
     for wrong in ({"posterior": trace()["posterior"].to_dataset()}, trace()["posterior"], trace()["posterior"].to_dataset()):
-        with pytest.raises(lb.LDPBayesError, match=r"as pm\.sample returns it"):
+        with pytest.raises(lb.LDPBayesError, match=r"pm\.sample"):
             attach(wrong, tally)
 
 

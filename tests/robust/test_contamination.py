@@ -45,7 +45,7 @@ def test_the_range_is_that_of_a_linear_programme_over_the_fakes(case):
     try:
         hull = contamination_hull(tally, question, share=0.1)
     except InfeasibleError as refusal:
-        assert "mean over the reports" in str(refusal)
+        assert "mean over" in str(refusal)
         assert case.name.startswith(WITHOUT)
         return
     rows, m, n = tally.rows, int(hull.fakes[0]), tally.n_reports
@@ -90,7 +90,7 @@ def test_the_formula_of_one_category():
     inside = exact.lower[0] > 0
     np.testing.assert_allclose(hull.confidence_low[0][inside], exact.lower[0][inside], atol=1e-9)
     np.testing.assert_allclose(hull.confidence_high[0][inside], exact.upper[0][inside], atol=1e-9)
-    assert hull.exact and "may be anything from" in hull.sentence
+    assert hull.exact and "anything from" in hull.sentence
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_the_turning_point_is_where_the_range_crosses():
         assert hull.turning_confident <= hull.turning
         at = np.abs(hull.curve["share"].values - hull.turning).argmin()
         assert abs(hull.curve[side][at] - hull.threshold) < 0.05
-        assert "are enough to turn it" in hull.sentence
+        assert "enough to" in hull.sentence
     # As many as fakes adds to an estimate turn the order back.
     needed = lb.robust.fakes(tally, "b", overtake="a")
     assert needed.share == pytest.approx(contamination_hull(tally, "b < a").turning, rel=0.35)
@@ -184,12 +184,12 @@ def test_bad_questions_are_one_sentence():
         with pytest.raises(ArgumentError, match="share must"):
             contamination_hull(tally, share=share)
     for question in ("z", "a > z", "a > a", "z > 0.1", ["a", "z"], ["a", "a"], [], list("abc"), "a > 1.5", "a > 0,5", 3):
-        with pytest.raises(ArgumentError, match=r"question must|threshold"):
+        with pytest.raises(ArgumentError, match=r"categories must|threshold"):
             contamination_hull(tally, question)
-    with pytest.raises(ArgumentError, match="leave its laws out"):
+    with pytest.raises(ArgumentError, match="laws out"):
         contamination_hull(Collection("abc", tally).with_noncompliers({"o": "uniform"}), "a")
     two = Collection("abc", [Tally(GRR(3, 1.0), [0, 1], name="x"), Tally(GRR(3, 2.0), [0, 1], name="y")])
-    with pytest.raises(ArgumentError, match="channel must name one of"):
+    with pytest.raises(ArgumentError, match="channel must"):
         contamination_hull(two)
     assert contamination_hull(two, channel="y").n == 2
 
@@ -205,7 +205,7 @@ def test_scores_are_those_of_the_estimate_where_another_one_happens_to_agree():
 
 def test_ties_are_ties():
     hull = contamination_hull(Tally(designs.warner(0.8), [0, 1], [4, 4], categories=("a", "b")), "a < b", share=0.45)
-    assert hull.estimate.item() == 0 and "does not hold" in hull.sentence and "e-1" not in hull.sentence
+    assert hull.estimate.item() == 0 and "not hold" in hull.sentence and "e-1" not in hull.sentence
     # Two reports of "no" fewer leave a share of exactly 0.3.
     tally = Tally(designs.unrelated_question(0.6, 0.2), [0, 1], [7, 5], categories=("a", "b"))
     assert np.isclose(contamination_hull(tally, "a > 0.3").turning, 2 / 12)
@@ -214,7 +214,7 @@ def test_ties_are_ties():
 def test_page_and_figure():
     hull = contamination_hull(collected(GRR(4, 1.0)), "a > b", share=0.02)
     page = lb.show(hull)
-    assert "are enough to turn it" in page.render("markdown") and page.figures[0].draw().axes
+    assert "enough to" in page.render("markdown") and page.figures[0].draw().axes
     assert isinstance(hull, lb.answers.Answer)
     every = lb.show(contamination_hull(collected(GRR(4, 1.0))))
     assert len(every.tables[0].rows) == 12 and every.figures[0].draw().axes
@@ -226,14 +226,14 @@ def test_command_line(capsys):
     found = json.loads(out)["contamination"]
     assert status == 0 and found["share"] == [0.01, 0.05] and 0 < found["turning"] < 0.5
     status, out, _ = run(capsys, *command, "0.05")
-    assert status == 0 and "may be anything from" in " ".join(out.split())
+    assert status == 0 and "anything from" in " ".join(out.split())
     for wrong in (["0.5"], ["x"], ["0.1", "--conclusion", "perhaps > 0.2"]):
         status, out, err = run(capsys, *command, *wrong)
         assert status == 2 and not out and err.count("\n") == 1
     status, out, err = run(capsys, "check", "example:nigeria", "--conclusion", "yes > 0.2")
-    assert status == 2 and "goes with fake-share" in err
+    assert status == 2 and "fake-share" in err
     status, out, err = run(capsys, "check", "example:wada", "--fake-share", "0.05")
-    assert status == 2 and "channel must name one of A, B" in err
+    assert status == 2 and "channel must" in err
     status, out, _ = run(capsys, "check", "example:wada", "--fake-share", "0.05", "--channel", "B", "--json")
     hull = contamination_hull(lb.load_example("wada"), share=0.05, channel="B")
     assert json.loads(out)["contamination"]["low"] == hull.low.values.tolist() and status in (0, 1)

@@ -7,11 +7,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from commands import run
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes.collections import Summary
 from ldpbayes.protocols import GRR, LocalHashing, SubsetSelection, UnaryEncoding
-from ldpbayes.scanning import Partial
+from ldpbayes.scanning import Partial, Scan
 
 LEVELS = {1: 0.5, 2: 1.0, 3: 2.5}
 PROTOCOLS = {
@@ -59,14 +60,14 @@ def agree(found, expected, rtol=1e-10):
 def test_a_column_of_levels_is_a_channel_each(name, by):
     make = PROTOCOLS[name]
     table = days(make)
-    found = lb.scan(table, make(1.0), by=by, epsilon_column="eps", keep=0)()
+    found = lb.scan(table, make(1.0), by=by, epsilon_column="eps", keep=0)
     agree(found, lb.read(table, make(1.0), by=by, epsilon_column="eps"))
     assert [protocol.epsilon for protocol in found.protocols] == sorted(LEVELS.values())
-    kept = lb.scan(table, make(1.0), by=by, epsilon_column="eps")()  # fewer reports than a summary needs at the largest ε
+    kept = lb.scan(table, make(1.0), by=by, epsilon_column="eps")  # fewer reports than a summary needs at the largest ε
     agree(kept, lb.read(table, make(1.0), by=by, epsilon_column="eps"))
     assert kept.keeps_reports
     stated = days(make, stated=True)
-    assert lb.scan(stated, by=by, keep=0)() == found == lb.scan(stated, make, by=by, epsilon_column="eps", keep=0)()
+    assert lb.scan(stated, by=by, keep=0) == found == lb.scan(stated, make, by=by, epsilon_column="eps", keep=0)
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
@@ -74,7 +75,7 @@ def test_files_pieces_and_bytes_make_the_same(name, tmp_path):
     make = PROTOCOLS[name]
     for day in LEVELS:
         pq.write_table(days(make, {day: LEVELS[day]}, seed=day), tmp_path / f"{day}.parquet")
-    scan = lb.scan(tmp_path, make(1.0), by="country", epsilon_column="eps", sample=20, keep=0)
+    scan = Scan(tmp_path, make(1.0), by="country", epsilon_column="eps", sample=20, keep=0)
     whole = scan()
     fold, pieces = pickle.loads(pickle.dumps(scan.fold)), pickle.loads(pickle.dumps(scan.pieces()))
 
@@ -98,7 +99,7 @@ def test_files_of_summaries_hold_channels_and_add_up_by_channel(name, tmp_path):
     counted = make(1.0).countable()
 
     def scanned(rows):
-        scan = lb.scan(rows, make(1.0), by="country", epsilon_column="eps", keep=0)
+        scan = Scan(rows, make(1.0), by="country", epsilon_column="eps", keep=0)
         return scan() if counted else scan.again(pilot)
 
     whole = scanned(table)
@@ -122,7 +123,7 @@ def test_a_pilot_of_several_levels_is_that_of_all_their_reports():
     """With many reports the pilot is within a posterior sd of the mean given the whole reports."""
     make = PROTOCOLS["oue"]
     table = days(make, {1: 0.5, 2: 1.0, 3: 1.4}, n=20_000)
-    found = lb.scan(table, make(1.0), epsilon_column="eps")()
+    found = lb.scan(table, make(1.0), epsilon_column="eps")
     (cell,) = found.values()
     tree = lb.fit(found, "jeffreys", draws=0)["summary"].sel(target="distribution")
     away = (cell.pilot - tree["mean"].values.ravel()) / tree["sd"].values.ravel()
@@ -131,8 +132,8 @@ def test_a_pilot_of_several_levels_is_that_of_all_their_reports():
     assert np.allclose(cell.tangent_curvature, sum(alone).tangent_curvature)
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
+@each_row(
+    "change, words",
     [
         ({"protocol": None}, ["protocol", "epsilon_column"]),
         ({"protocol": lb.protocols.designs.warner(0.7)}, ["epsilon_column"]),
@@ -141,20 +142,19 @@ def test_a_pilot_of_several_levels_is_that_of_all_their_reports():
         ({"eps": [0.5, None]}, ["row 2", "eps"]),
         ({"eps": ["much", "more"]}, ["row 1", "numbers", "much"]),
     ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_bad_levels_are_one_sentence(change, words):
     given = {"protocol": GRR(3, 1.0), "epsilon_column": "eps"} | {k: v for k, v in change.items() if k != "eps"}
     table = pa.table({"report": [0, 1], "eps": pa.array(change.get("eps", [0.5, 1.0]))})
     with pytest.raises(lb.LDPBayesError) as caught:
-        lb.scan(table, **given)()
+        lb.scan(table, **given)
     assert all(word in str(caught.value) for word in words)
 
 
 def test_rows_with_a_bad_level_are_left_out():
     table = pa.table({"report": [0, 1, 2, 1], "eps": pa.array([0.5, None, -1.0, 2.0])})
     with pytest.warns(lb.errors.LDPBayesWarning):
-        found = lb.scan(table, GRR(3, 1.0), epsilon_column="eps", bad_rows="skip")()
+        found = lb.scan(table, GRR(3, 1.0), epsilon_column="eps", bad_rows="skip")
     assert found.n_reports == 2 and [protocol.epsilon for protocol in found.protocols] == [0.5, 2.0]
 
 
@@ -166,7 +166,7 @@ def test_a_protocol_that_the_caller_names_is_that_of_all_rows(name, tmp_path):
     pq.write_table(table, tmp_path / "a.parquet")
     for source in (tmp_path / "a.parquet", table):
         with pytest.raises(lb.errors.DataError) as caught:
-            lb.scan(source, make(1.0))()
+            lb.scan(source, make(1.0))
         assert "row 4" in str(caught.value) and "the argument" in str(caught.value)
     for i, epsilon in enumerate((1.0, 2.0)):
         written = lb.write(make(epsilon).privatize([0, 1, 2], np.random.default_rng(0)), None, make(epsilon))
@@ -175,12 +175,12 @@ def test_a_protocol_that_the_caller_names_is_that_of_all_rows(name, tmp_path):
     with pytest.raises(lb.errors.DataError) as caught:
         lb.scan(str(tmp_path / "m*.parquet"))
     assert "metadata" in str(caught.value)
-    assert len(lb.scan(str(tmp_path / "c*.parquet"))().protocols) == 2
+    assert len(lb.scan(str(tmp_path / "c*.parquet")).protocols) == 2
     stale = written.drop_columns(["protocol"]).append_column(
         "protocol", pa.array([written["protocol"][0].as_py().replace("2.0", "0.7")] * 3)
     )
     with pytest.raises(lb.errors.DataError) as caught:
-        lb.scan(stale)()
+        lb.scan(stale)
     assert "metadata" in str(caught.value)
 
 
@@ -188,7 +188,7 @@ def test_counted_and_summed_reports_do_not_mix():
     rng, tables = np.random.default_rng(0), []
     for protocol in (UnaryEncoding.optimized(30, 1.0), SubsetSelection(30, 1.0)):
         tables.append(lb.write(protocol.privatize(np.arange(20), rng), None, protocol).replace_schema_metadata(None))
-    assert len(lb.scan(pa.concat_tables(tables))().protocols) == 2
+    assert len(lb.scan(pa.concat_tables(tables)).protocols) == 2
     grr = GRR(20, 1.0)
     texts = [dict(report=[f"{i}"], protocol=[lb.write([i], None, grr)["protocol"][0].as_py()]) for i in (1,)]
     hashed = UnaryEncoding.optimized(20, 1.0)
@@ -196,14 +196,14 @@ def test_counted_and_summed_reports_do_not_mix():
     stated = lb.write(hashed.privatize([0], rng), None, hashed)["protocol"][0].as_py()
     mixed = pa.table({"report": [*bits, *texts[0]["report"]], "protocol": [stated, stated, *texts[0]["protocol"]]})
     with pytest.raises(lb.errors.DataError) as caught:
-        lb.scan(mixed)()
+        lb.scan(mixed)
     assert "row 3" in str(caught.value) and "counted" in str(caught.value)
 
 
 def test_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     pq.write_table(days(PROTOCOLS["oue"]), "r.parquet")
-    options = ["--protocol", "oue", "-p", "epsilon=1", "--categories", "20", "--epsilon-column", "eps"]
+    options = ["--protocol", "oue", "-p", "epsilon=1", "--n-categories", "20", "--epsilon-column", "eps"]
     assert run(capsys, "scan", "r.parquet", *options, "--by", "country", "--output", "s.parquet")[0] == 0
     assert [protocol.epsilon for protocol in lb.read("s.parquet").protocols] == sorted(LEVELS.values())
     assert run(capsys, "fit", "r.parquet", *options, "--draws", "100")[0] == 0

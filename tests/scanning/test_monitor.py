@@ -9,7 +9,7 @@ from scipy import stats
 
 import ldpbayes as lb
 from ldpbayes.protocols import GRR, LocalHashing, SubsetSelection, UnaryEncoding
-from ldpbayes.scanning import Partial
+from ldpbayes.scanning import Partial, Scan
 from ldpbayes.scanning.monitor import beyond, drift
 
 PROTOCOLS = {
@@ -51,7 +51,7 @@ def test_drift_of_no_drift_has_uniform_p_values(name):
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_a_scan_without_faults_warns_of_nothing(name, tmp_path):
     protocol = PROTOCOLS[name]
-    found = lb.scan(written(tmp_path, protocol), protocol, by="day", pilot_by=[])()
+    found = lb.scan(written(tmp_path, protocol), protocol, by="day", pilot_by=[])
     assert all(drifted.p_value > 0.01 for drifted in found.monitor.drifts)
     assert {drifted.over for drifted in found.monitor.drifts} == ({"files"} if protocol.countable() else {"files", "cells"})
     assert all(copies.p_value > 0.01 for copies in found.monitor.duplicates)
@@ -68,7 +68,7 @@ FAULTS = {
 def test_faults_are_seen(name, tmp_path, capsys, monkeypatch):
     protocol = UnaryEncoding.optimized(40, 1.0)
     source = written(tmp_path, protocol, FAULTS[name], n=20_000)
-    scan = lb.scan(source, protocol, by="day", pilot_by=[])
+    scan = Scan(source, protocol, by="day", pilot_by=[])
     found = scan()
     drifted, copies = {one.over: one for one in found.monitor.drifts}, found.monitor.duplicates[0]
     if name == "drift":
@@ -88,26 +88,26 @@ def test_faults_are_seen(name, tmp_path, capsys, monkeypatch):
     (mine,), (other,) = sum(parts).channels.values(), sum(parts[::-1]).channels.values()
     assert np.array_equal(mine.chosen.reports, other.chosen.reports) and mine.origins.keys() == other.origins.keys()
     monkeypatch.chdir(tmp_path)
-    status, out, _ = run(capsys, "scan", "*.parquet", "--protocol", "oue", "-p", "epsilon=1", "--categories", "40", "--json")
+    status, out, _ = run(capsys, "scan", "*.parquet", "--protocol", "oue", "-p", "epsilon=1", "--n-categories=40", "--json")
     assert status == 0 and '"duplicates"' in out
 
 
 def test_reports_in_memory_have_no_files():
     protocol = PROTOCOLS["oue"]
     table = pa.table({"report": list(map(bytes, protocol.privatize(np.arange(400) % 20, np.random.default_rng(0))))})
-    assert lb.scan(table, protocol)().monitor.drifts == ()
+    assert lb.scan(table, protocol).monitor.drifts == ()
 
 
 def test_a_monitor_says_what_it_would_need(tmp_path):
     """Of counted reports in one file neither test can be made; of several files drift can; sums keep no parts."""
     table = pa.table({"report": ["a", "b", "a", "c"] * 5, "user": [f"u{i // 2}" for i in range(20)]})
     settings = {"report": "report", "categories": list("abc")}
-    one = lb.scan(table, GRR(3, 1.0), **settings)()
+    one = lb.scan(table, GRR(3, 1.0), **settings)
     assert not one.monitor.drifts and not one.monitor.duplicates
     assert "two files" in one.monitor.needs and one.monitor.needs in str(one.page())
     for i in range(2):
         pq.write_table(table, tmp_path / f"{i}.parquet")
-    several = lb.scan(str(tmp_path / "*.parquet"), GRR(3, 1.0), **settings, copies="add")()
+    several = lb.scan(str(tmp_path / "*.parquet"), GRR(3, 1.0), **settings, copies="add")
     assert several.monitor.drifts and "two files" not in several.monitor.needs
     assert "each scan" in (one + several).monitor.needs
-    assert "user" in lb.scan(table, GRR(3, 1.0), **settings, by_user="user")().monitor.needs
+    assert "user" in lb.scan(table, GRR(3, 1.0), **settings, by_user="user").monitor.needs

@@ -21,6 +21,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 from commands import run
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes.cli import options
@@ -35,7 +36,7 @@ from ldpbayes.protocols import (
     UnaryEncoding,
     designs,
 )
-from ldpbayes.scanning import ChannelCells, Fold, Found, Partial, pilots
+from ldpbayes.scanning import ChannelCells, Fold, Found, Partial, Scan, pilots
 
 pytestmark = pytest.mark.long
 
@@ -102,7 +103,7 @@ def agree(found, expected, rtol=1e-10):
 def test_every_protocol_against_read_frame(name):
     protocol = PROTOCOLS[name]
     table = table_of(protocol)
-    found = lb.scan(table, protocol, by=["country", "day"])()
+    found = lb.scan(table, protocol, by=["country", "day"])
     agree(found, lb.read(table, protocol, by=["country", "day"]))
     assert found.by == ("country", "day") and found.n_reports == 600
 
@@ -132,7 +133,7 @@ def test_every_source(name, tmp_path):
     table = table_of(protocol)
     expected = lb.read(table, protocol, by="country")
     for kind, source in sources(table, tmp_path):
-        found = lb.scan(source, protocol, by="country")()
+        found = lb.scan(source, protocol, by="country")
         agree(found, expected)
         assert found.n_reports == 600, kind
 
@@ -162,45 +163,48 @@ def test_every_format_of_files(name, tmp_path):
             else:
                 pyarrow.feather.write_feather(pa.table(columns), path)
             if written is rows:
-                agree(lb.scan(path, protocol, by="country")(), expected)
+                agree(lb.scan(path, protocol, by="country"), expected)
                 assert lb.read(path, protocol, by="country") == expected
-        for call in (lb.scan(path, protocol, by="country"), lambda path=path: lb.read(path, protocol, by="country")):
-            with pytest.raises(lb.errors.DataError, match=f"x{suffix}.*{where}.*'?none'?"):
+        for call in (
+            lambda path=path: lb.scan(path, protocol, by="country"),
+            lambda path=path: lb.read(path, protocol, by="country"),
+        ):
+            with pytest.raises(lb.errors.DataError, match=rf"x{suffix}.*{where}.*'?none'?"):
                 call()
 
 
 def test_a_checkpoint_of_csv_files(tmp_path):
     for i in range(2):
         pandas.DataFrame({"report": ["0", "1"], "country": ["NL", "BE"]}).to_csv(tmp_path / f"{i}.csv", index=False)
-    found = lb.scan(str(tmp_path / "*.csv"), GRR(3, 1.0), by="country", checkpoint=tmp_path / "state")()
+    found = lb.scan(str(tmp_path / "*.csv"), GRR(3, 1.0), by="country", checkpoint=tmp_path / "state")
     assert [cell.n_reports for cell in found.values()] == [2, 2] and (tmp_path / "state").exists()
     lb.write(found, tmp_path / "cells.parquet")
     assert not (tmp_path / "state").exists()
 
 
-@pytest.mark.parametrize(
-    ("content", "sentence"),
+@each_row(
+    "content, sentence",
     [
-        ('report,g\n0,a\n"1,b\n2,c\n', "x.csv, line 4: is not a valid CSV file: unexpected end of data"),
-        ('report,g\n0,a\n1,"b\n2,c\n', "x.csv, line 4: is not a valid CSV file: unexpected end of data"),
-        ("report,g\n0,a\n1,b,c\n", "x.csv, line 3: has 3 cells, the header 2"),
-        ("report,g\n0,a\n\n\n7,b\n", "x.csv, line 5, field 'report': unknown report '7'"),
-        ('report,g\n"0",a\n1,"b\nb"\n7,b\n', "x.csv, line 5, field 'report': unknown report '7'"),
-        ("report,g\n0,a\n1,\n", "x.csv, line 3, field 'g': holds missing values"),
-        ("report,g", "has no rows"),
+        ('report,g\n0,a\n"1,b\n2,c\n', "x.csv.*4:.*unexpected"),
+        ('report,g\n0,a\n1,"b\n2,c\n', "x.csv.*4:.*unexpected"),
+        ("report,g\n0,a\n1,b,c\n", "x.csv.*3:.*3 cells.*2"),
+        ("report,g\n0,a\n\n\n7,b\n", "x.csv.*5,.*'report'.*'7'"),
+        ('report,g\n"0",a\n1,"b\nb"\n7,b\n', "x.csv.*5,.*'report'.*'7'"),
+        ("report,g\n0,a\n1,\n", "x.csv.*3,.*'g'"),
+        ("report,g", "no rows"),
     ],
 )
 def test_scans_of_csv_name_the_line(content, sentence, tmp_path):
     (tmp_path / "x.csv").write_text(content)
     with pytest.raises(lb.errors.DataError, match=sentence):
-        lb.scan(tmp_path / "x.csv", GRR(3, 1.0), by="g")()
+        lb.scan(tmp_path / "x.csv", GRR(3, 1.0), by="g")
 
 
 def test_a_reader_serves_one_pass_only():
     grr, oue = table_of(PROTOCOLS["grr"]), table_of(PROTOCOLS["oue"])
-    agree(lb.scan(grr.to_reader(), PROTOCOLS["grr"], by="country")(), lb.read(grr, PROTOCOLS["grr"], by="country"))
-    with pytest.raises(lb.errors.ArgumentError, match="can be read once"):
-        lb.scan(oue.to_reader(), PROTOCOLS["oue"])()
+    agree(lb.scan(grr.to_reader(), PROTOCOLS["grr"], by="country"), lb.read(grr, PROTOCOLS["grr"], by="country"))
+    with pytest.raises(lb.errors.ArgumentError, match="read once"):
+        lb.scan(oue.to_reader(), PROTOCOLS["oue"])
 
 
 def forms(reports, a):
@@ -223,27 +227,27 @@ def test_every_form_of_a_set(protocol):
     country = rng.choice(["NL", "BE"], size=200)
     first = None
     for name, column in forms(reports, protocol.n_categories):
-        found = lb.scan(pa.table({"bits": column, "country": country}), protocol, "bits", by="country")()
+        found = lb.scan(pa.table({"bits": column, "country": country}), protocol, report="bits", by="country")
         first = first or found
         assert found == first, name
     members = np.unpackbits(reports, axis=1, count=protocol.n_categories)
     for kind, columns in {"bytes": reports.T, "zeros and ones": members.T, "booleans": members.T.astype(bool)}.items():
         table = pa.table({f"{i}": values for i, values in enumerate(columns)} | {"country": country})
-        assert lb.scan(table, protocol, [f"{i}" for i in range(len(columns))], by="country")() == first, kind
-    with pytest.raises(lb.errors.DataError, match="field '1': row 3: must hold whole numbers from 0 to 1, got 2"):
+        assert lb.scan(table, protocol, report=[f"{i}" for i in range(len(columns))], by="country") == first, kind
+    with pytest.raises(lb.errors.DataError, match=r"'1': row 3:.*got 2"):
         wrong = {str(i): pa.array(values) for i, values in enumerate(members.T)} | {"1": pa.array([0, 0, 2] + 197 * [0])}
-        lb.scan(pa.table(wrong), protocol, list(wrong))()
+        lb.scan(pa.table(wrong), protocol, report=list(wrong))
 
 
 def test_without_grouping_columns_there_is_one_cell():
     protocol = SUMMED["subset"]
-    found = lb.scan(table_of(protocol), protocol)()
+    found = lb.scan(table_of(protocol), protocol)
     assert list(found) == [("all",)] and found["all"].n_reports == 600
 
 
 def test_labels_are_read_and_kept():
     table = pa.table({"answer": ["b", "a", "b", "c"], "country": ["NL", "BE", "NL", "NL"]})
-    found = lb.scan(table, GRR(3, 1.0), "answer", by="country", categories=["a", "b", "c"])()
+    found = lb.scan(table, GRR(3, 1.0), report="answer", by="country", categories=["a", "b", "c"])
     assert found["NL",].categories == ("a", "b", "c")
     assert found["NL",].tallies[0].reports.tolist() == [1, 2] and found["NL",].tallies[0].counts.tolist() == [2, 1]
 
@@ -255,7 +259,7 @@ def test_the_pieces_of_a_scan_make_the_same(name, tmp_path):
     protocol = PROTOCOLS[name]
     for i in range(3):
         pq.write_table(table_of(protocol, 300, seed=i), tmp_path / f"{i}.parquet")
-    scan = lb.scan(tmp_path, protocol, by=["country"], sample=50)
+    scan = Scan(tmp_path, protocol, by=["country"], sample=50)
     whole = scan()
     fold, pieces = pickle.loads(pickle.dumps(scan.fold)), pickle.loads(pickle.dumps(scan.pieces()))
     assert len(pieces) == 3
@@ -270,13 +274,13 @@ def test_the_pieces_of_a_scan_make_the_same(name, tmp_path):
         at = fold.pilots(first)
         again = fold.finish(first, total([1, 2, 0], at), at)
         assert again == whole and again.samples == whole.samples
-    assert lb.scan(tmp_path, protocol, by=["country"], sample=50, jobs=2)() == whole
+    assert lb.scan(tmp_path, protocol, by=["country"], sample=50, jobs=2) == whole
 
 
 def test_an_arrow_batch_is_a_piece():
     protocol = SUMMED["oue"]
     table = table_of(protocol)
-    scan = lb.scan(table, protocol, by="country")
+    scan = Scan(table, protocol, by="country")
     first = sum(scan.fold.partial(batch) for batch in table.to_batches(100))
     at = scan.fold.pilots(first)
     second = sum(scan.fold.partial(batch, at) for batch in table.to_batches(150))
@@ -286,16 +290,16 @@ def test_an_arrow_batch_is_a_piece():
 def test_cells_that_share_a_pilot_add_up():
     protocol = SUMMED["oue"]
     table = table_of(protocol)
-    found = lb.scan(table, protocol, by=["country", "day"], pilot_by="country", sample=20)()
+    found = lb.scan(table, protocol, by=["country", "day"], pilot_by="country", sample=20)
     assert len({cell.pilot.tobytes() for cell in found.values()}) == 3
     countries = found.added("country")
     assert list(countries) == [("BE",), ("FR",), ("NL",)]
     agree(countries, lb.read(table, protocol, by="country"))
     assert countries.samples["NL",].level >= max(found.samples[key].level for key in found if key[0] == "NL")
-    with pytest.raises(lb.errors.ArgumentError, match=r"different pilots: scan with pilot_by .* or expand all cells again"):
+    with pytest.raises(lb.errors.ArgumentError, match=r"different pilots.*pilot_by"):
         found.added()
     half = len(table) // 2
-    parts = [lb.scan(part, protocol, by="country") for part in (table[:half], table[half:])]
+    parts = [Scan(part, protocol, by="country") for part in (table[:half], table[half:])]
     with pytest.raises(lb.errors.ArgumentError, match="different pilots"):
         parts[0]() + parts[1]()
     pilot = np.full(20, 1 / 20)
@@ -305,17 +309,17 @@ def test_cells_that_share_a_pilot_add_up():
 def test_again_expands_at_given_pilots_with_a_spread():
     protocol = SUMMED["subset"]
     table = table_of(protocol)
-    scan = lb.scan(table, protocol, by="country")
+    scan = Scan(table, protocol, by="country")
     rng = np.random.default_rng(1)
     points = rng.dirichlet(np.ones(30), size=3)
     found = scan.again(points, (0.3 * points) ** 2)
     agree(found, lb.read(table, protocol, by="country"))
     np.testing.assert_allclose(found["FR",].pilot, points[1])
     assert found == scan.again(dict(zip(found, points, strict=True)), (0.3 * points) ** 2)
-    with pytest.raises(lb.errors.ArgumentError, match="must name every cell, NL is missing"):
+    with pytest.raises(lb.errors.ArgumentError, match=r"every cell.*NL"):
         scan.again({("BE",): points[0], ("FR",): points[1]})
     with pytest.raises(lb.errors.ArgumentError, match="are counted"):
-        lb.scan(table_of(COUNTED["grr"]), COUNTED["grr"]).again(points)
+        Scan(table_of(COUNTED["grr"]), COUNTED["grr"]).again(points)
 
 
 def test_the_pilot_is_the_mean_given_the_support_counts():
@@ -343,13 +347,13 @@ def test_the_pilot_is_the_mean_given_the_support_counts():
 def test_small_cells_keep_their_reports_where_a_summary_would_be_off():
     protocol = UnaryEncoding.optimized(20, 3.0)
     table = table_of(protocol)
-    found = lb.scan(table, protocol, by=["country", "day"], pilot_by="country")()
+    found = lb.scan(table, protocol, by=["country", "day"], pilot_by="country")
     assert found == lb.read(table, protocol, by=["country", "day"], categories=found.categories)
     sizes = lb.read(table, protocol, by="country").sizes
-    some = lb.scan(table, protocol, by=["country", "day"], pilot_by="country", keep=int(np.sort(sizes)[1]))()
+    some = lb.scan(table, protocol, by=["country", "day"], pilot_by="country", keep=int(np.sort(sizes)[1]))
     whole = {key[0] for key, cell in some.items() if cell.likelihood.rows() is not None}
     assert len(whole) == 1 and len(some.added("country")) == 3
-    with pytest.raises(lb.errors.ArgumentError, match="joins cells whose reports were kept with cells that are summaries"):
+    with pytest.raises(lb.errors.ArgumentError, match=r"kept.*summaries"):
         some.added()
 
 
@@ -358,7 +362,7 @@ def test_the_posterior_is_that_of_the_reports(tmp_path):
     """From files to fit in one call, against the surrogate on the reports themselves."""
     protocol = SUMMED["oue"]
     pq.write_table(table_of(protocol, 3000), tmp_path / "a.parquet")
-    found = lb.fit(lb.scan(tmp_path, protocol, by="country")(), "jeffreys", draws=0)["summary"]
+    found = lb.fit(lb.scan(tmp_path, protocol, by="country"), "jeffreys", draws=0)["summary"]
     cells = lb.read(table_of(protocol, 3000), protocol, by="country")
     for key, cell in cells.items():
         whole = lb.fit(cell, "jeffreys", "surrogate", random_seed=1, estimates=False)["summary"].sel(target="distribution")
@@ -372,7 +376,7 @@ def test_the_posterior_is_that_of_the_reports(tmp_path):
 @pytest.mark.parametrize("name", ["grr", "hadamard", "short bits", "oue", "olh", "rappor"])
 def test_summaries_come_back_from_a_file(name, tmp_path):
     protocol = PROTOCOLS[name]
-    found = lb.scan(table_of(protocol), protocol, by=["country", "day"], sample=30)()
+    found = lb.scan(table_of(protocol), protocol, by=["country", "day"], sample=30)
     lb.write(found, tmp_path / "summaries.parquet")
     back = lb.read(tmp_path / "summaries.parquet")
     assert back == found and back.protocol == protocol and back.samples == found.samples
@@ -383,33 +387,33 @@ def test_summaries_come_back_from_a_file(name, tmp_path):
 def test_files_of_summaries_are_read_together(name, tmp_path):
     """One day a file, as a job of every night writes them; counted cells of the same key add up."""
     protocol, table = PROTOCOLS[name], table_of(PROTOCOLS[name])
-    whole, paths = lb.scan(table, protocol, by=["country", "day"])(), []
+    whole, paths = lb.scan(table, protocol, by=["country", "day"]), []
     for day in sorted(set(table["day"].to_pylist())):
         paths.append(tmp_path / f"{day}.parquet")
-        lb.write(lb.scan(table.filter(pc.equal(table["day"], day)), protocol, by=["country", "day"])(), paths[-1])
+        lb.write(lb.scan(table.filter(pc.equal(table["day"], day)), protocol, by=["country", "day"]), paths[-1])
     for source in (paths, tmp_path / "*.parquet", tmp_path):
         found = lb.read(source)
         assert set(found) == set(whole) and all(found[key] == whole[key] for key in whole)
-    lb.write(lb.scan(table, protocol, by="country")(), tmp_path / "other.parquet")
-    with pytest.raises(lb.errors.ArgumentError, match="scans must have the same grouping columns"):
+    lb.write(lb.scan(table, protocol, by="country"), tmp_path / "other.parquet")
+    with pytest.raises(lb.errors.ArgumentError, match="scans must"):
         lb.read([paths[0], tmp_path / "other.parquet"])
     lb.write([0], tmp_path / "reports.parquet", GRR(3, 1.0))
-    with pytest.raises(lb.errors.DataError, match=r"reports\.parquet: is no file of summaries; read files"):
+    with pytest.raises(lb.errors.DataError, match=r"reports\.parquet:.*summaries"):
         lb.read([paths[0], tmp_path / "reports.parquet"])
     twice = [paths[0], shutil.copy(paths[0], tmp_path / "copy.parquet")]
     if protocol.countable():
-        with pytest.raises(lb.errors.ArgumentError, match=r'two scans hold the same reports; .* copies="add"'):
+        with pytest.raises(lb.errors.ArgumentError, match=r'same reports.*copies="add"'):
             lb.read(twice)
         assert lb.read(twice, copies="add").n_reports == 2 * lb.read(paths[0]).n_reports
     else:
-        lb.write(lb.scan(table, protocol)(), tmp_path / "all.parquet")
-        with pytest.raises(lb.errors.ArgumentError, match="hold the same reports"):
+        lb.write(lb.scan(table, protocol), tmp_path / "all.parquet")
+        with pytest.raises(lb.errors.ArgumentError, match="same reports"):
             lb.read([tmp_path / "all.parquet", shutil.copy(tmp_path / "all.parquet", tmp_path / "again.parquet")])
 
 
 def test_other_files_are_no_summaries(tmp_path):
     pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
-    with pytest.raises(lb.errors.ArgumentError, match="protocol must be given"):
+    with pytest.raises(lb.errors.ArgumentError, match="protocol must"):
         lb.read(tmp_path / "a.parquet")
 
 
@@ -439,11 +443,11 @@ def summaries():
     protocol = PROTOCOLS["oue"]
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "s.parquet"
-        lb.write(lb.scan(table_of(protocol), protocol, by="country")(), path)
+        lb.write(lb.scan(table_of(protocol), protocol, by="country"), path)
         return pq.read_table(path)
 
 
-@pytest.mark.parametrize("name", DAMAGED_SUMMARIES)
+@each_row("name", DAMAGED_SUMMARIES)
 def test_damaged_summaries_are_one_sentence(name, summaries, tmp_path):
     changes, sentence = DAMAGED_SUMMARIES[name]
     table = summaries
@@ -459,7 +463,7 @@ def test_damaged_summaries_are_one_sentence(name, summaries, tmp_path):
 
 def test_changed_bytes_of_summaries_are_refused_or_change_nothing(tmp_path):
     found, path, rng = (
-        lb.scan(table_of(PROTOCOLS["oue"]), PROTOCOLS["oue"])(),
+        lb.scan(table_of(PROTOCOLS["oue"]), PROTOCOLS["oue"]),
         tmp_path / "s.parquet",
         np.random.default_rng(5),
     )
@@ -476,7 +480,7 @@ def test_changed_bytes_of_summaries_are_refused_or_change_nothing(tmp_path):
 
 
 def test_files_of_summaries_have_the_ending_by_which_they_are_found(tmp_path):
-    found = lb.scan(grr_table(), GRR(5, 1.0), by="country")()
+    found = lb.scan(grr_table(), GRR(5, 1.0), by="country")
     for path, sentence in (("s.csv", "path must end in .parquet"), (None, "path must be the name of a file")):
         with pytest.raises(lb.errors.ArgumentError, match=sentence):
             lb.write(found, path if path is None else tmp_path / path)
@@ -491,7 +495,7 @@ def test_a_path_that_names_no_file_is_one_sentence():
 
     for door in (lb.read, lb.fit, lambda source: lb.scan(source, GRR(5, 1.0))):
         for path in (Broken(), "\ud800", "\ud800.parquet", "\ud800.toml"):
-            with pytest.raises(lb.LDPBayesError, match="path must be the name of a file"):
+            with pytest.raises(lb.LDPBayesError, match=r"path must.*file"):
                 door(path)
 
 
@@ -505,13 +509,13 @@ def test_the_protocol_is_read_from_the_reports(name, tmp_path):
     rng = np.random.default_rng(0)
     reports = protocol.privatize(rng.integers(protocol.n_categories, size=90), rng)
     lb.write(reports, tmp_path / "a.parquet", protocol, categories=labels, country=["NL", "BE", "FR"] * 30)
-    found = lb.scan(tmp_path / "a.parquet", by="country")()
+    found = lb.scan(tmp_path / "a.parquet", by="country")
     assert found.protocol == protocol and found.categories == tuple(labels) and found.n_reports == 90
     table = pq.read_table(tmp_path / "a.parquet")
-    assert lb.scan(table, by="country")() == found == lb.scan(duckdb.from_arrow(table), by="country")()
-    assert lb.scan(polars.from_arrow(table), by="country")() == found
+    assert lb.scan(table, by="country") == found == lb.scan(duckdb.from_arrow(table), by="country")
+    assert lb.scan(polars.from_arrow(table), by="country") == found
     other = GRR(protocol.n_categories, 0.5) if name == "grr" else UnaryEncoding.symmetric(20, 1.0)
-    with pytest.raises(lb.errors.DataError, match=r"states .* the argument"):
+    with pytest.raises(lb.errors.DataError, match=r"states.*argument"):
         lb.scan(table, other)
 
 
@@ -523,8 +527,8 @@ def test_categories_in_another_order_or_of_another_name_are_refused(name, tmp_pa
     for day, stated in enumerate([labels, labels[::-1], ["renamed", *labels[1:]]]):
         lb.write(reports, tmp_path / f"{day}.parquet", protocol, categories=stated)
     for other in (1, 2):
-        with pytest.raises(lb.errors.DataError, match=f"{other}.parquet.*states other categories than the scan, such as"):
-            lb.scan([tmp_path / "0.parquet", tmp_path / f"{other}.parquet"])()
+        with pytest.raises(lb.errors.DataError, match=rf"{other}.parquet.*other categories"):
+            lb.scan([tmp_path / "0.parquet", tmp_path / f"{other}.parquet"])
 
 
 # ---- the command line ----
@@ -542,9 +546,9 @@ def reports(tmp_path, monkeypatch):
 def test_scan_then_fit(reports, capsys):
     by = ["--by", "country,day", "--pilot-by", "country", "--sample", 1000]
     status, out, err = run(capsys, "scan", "r*.parquet", *by, "--output", "s.parquet", "--page", "s.md")
-    assert status == 0 and "180 reports in 3 cells" in out and "summary" in out, err
-    assert "ldpbayes fit s.parquet" in out and "Wrote s.parquet." in out and pathlib.Path("s.md").exists()
-    found = lb.scan("r*.parquet", by=["country", "day"], pilot_by="country", sample=1000)()
+    assert status == 0 and "180 reports in 3" in out and "summary" in out, err
+    assert "fit s.parquet" in out and "Wrote s.parquet." in out and pathlib.Path("s.md").exists()
+    found = lb.scan("r*.parquet", by=["country", "day"], pilot_by="country", sample=1000)
     assert lb.read("s.parquet") == found
     fitted = lb.fit("s.parquet", "jeffreys", draws=0, estimates=False)
     assert fitted["summary"]["mean"].sizes["cell"] == 3 and fitted.attrs["method"] == "surrogate"
@@ -552,18 +556,18 @@ def test_scan_then_fit(reports, capsys):
     assert status == 0 and [cell["reports"] for cell in json.loads(out)["cells"]] == [60, 60, 60]
     added = options.read("s.parquet", ["country"])
     assert list(added) == [("BE",), ("FR",), ("NL",)] and added.by == ("country",)
-    stated = ["--protocol", "oue", "-p", "epsilon=1", "--categories", 20]
+    stated = ["--protocol", "oue", "-p", "epsilon=1", "--n-categories", 20]
     status, out, err = run(capsys, "scan", "bare.parquet", *stated, "--by", "day")
-    assert status == 0 and "90 reports in 3 cells" in out, err
+    assert status == 0 and "90 reports in 3" in out, err
 
 
-@pytest.mark.parametrize(
-    ("command", "sentence"),
+@each_row(
+    "command, sentence",
     [
         ("scan bare.parquet", "protocol must be given"),
         ("scan bare.parquet --protocol oue -p epsilon=1", "categories must be labels in order, their number, or @FILE"),
         ("scan bare.parquet -p epsilon=1", "protocol must say how the reports were made"),
-        ("scan r0.parquet --protocol sue -p epsilon=1 --categories 20", "leave the argument out, or correct it"),
+        ("scan r0.parquet --protocol sue -p epsilon=1 --n-categories 20", "leave the argument out, or correct it"),
         ("scan r0.parquet --by county", "r0.parquet: has no column 'county'; it has"),
         ("scan r0.parquet --output r0.csv", "output must end in .parquet"),
         ("scan r0.parquet --output r0.parquet", "cannot be written, for this command has read it"),
@@ -574,8 +578,8 @@ def test_scan_then_fit(reports, capsys):
     ],
 )
 def test_refusals_of_the_command_line(reports, capsys, command, sentence):
-    scanned = lb.scan("r*.parquet", by=["country", "day"])()
-    moved = lb.scan("r*.parquet", by=["country", "day"]).again(np.full(20, 0.05))
+    scanned = lb.scan("r*.parquet", by=["country", "day"])
+    moved = Scan("r*.parquet", by=["country", "day"]).again(np.full(20, 0.05))
     both = {("NL", 1): scanned["NL", 1], ("NL", 2): moved["BE", 2]}
     lb.write(Found([ChannelCells(scanned.protocol, both)], ("country", "day"), scanned.categories), "s.parquet")
     before = sorted(path.name for path in pathlib.Path().iterdir())
@@ -612,30 +616,29 @@ def nulls(n=50, at=37, column="country"):
     return table.set_column(table.schema.names.index(column), column, pa.array(values))
 
 
-@pytest.mark.parametrize(
-    ("tables", "sentence"),
+@each_row(
+    "tables, sentence",
     [
-        ([grr_table(), bad_row()], r"1.parquet, field 'report': row 38: report 5 is outside 0..4"),
-        ([bad_row(value=-1)], r"0.parquet, field 'report': row 38: report -1 is outside 0..4"),
-        ([nulls()], r"0.parquet, field 'country': row 38: holds missing values"),
-        ([nulls(column="report")], r"0.parquet, field 'report': row 38: holds missing values"),
-        ([grr_table(), pa.table({"report": [1]})], r"1.parquet: has no column 'country'; it has report"),
+        ([grr_table(), bad_row()], "1.parquet.*'report'.*38:.*5"),
+        ([bad_row(value=-1)], "0.parquet.*'report'.*38:.*-1"),
+        ([nulls()], "0.parquet.*'country'.*38:"),
+        ([nulls(column="report")], "0.parquet.*'report'.*38:"),
+        ([grr_table(), pa.table({"report": [1]})], "1.parquet:.*'country'.*report"),
         (
             [grr_table(), pa.table({"report": ["1"], "country": ["NL"]})],
-            r"1.parquet, field 'report': holds texts, but",
+            "1.parquet.*'report': holds",
         ),
         (
             [grr_table(), pa.table({"report": [1], "country": [3]})],
-            r"1.parquet, field 'country': holds whole numbers, but",
+            "1.parquet.*'country': holds",
         ),
-        ([pa.table({"report": [1], "country": [[1]]})], r"0.parquet, field 'country': must hold texts, numbers or dates"),
-        ([pa.table({"report": [b"\1"], "country": ["NL"]})], r"0.parquet, field 'report': holds bytes"),
+        ([pa.table({"report": [1], "country": [[1]]})], "0.parquet.*'country': must"),
+        ([pa.table({"report": [b"\1"], "country": ["NL"]})], "0.parquet.*'report': holds"),
     ],
-    ids=lambda value: "" if isinstance(value, list) else value[:40],
 )
-def test_bad_files_are_one_sentence(tables, sentence, tmp_path):
+def test_bad_files_are_one_sentence(tables, sentence, tmp_path_factory):
     with pytest.raises(lb.errors.DataError, match=sentence) as caught:
-        lb.scan(written(tmp_path, *tables, row_group_size=10), GRR(5, 1.0), by="country")()
+        lb.scan(written(tmp_path_factory.mktemp("bad"), *tables, row_group_size=10), GRR(5, 1.0), by="country")
     assert "\n" not in str(caught.value)
 
 
@@ -644,8 +647,8 @@ def test_truncated_files_are_one_sentence(kept, tmp_path):
     path = written(tmp_path, grr_table(5000)) / "0.parquet"
     data = path.read_bytes()
     path.write_bytes(data[: int(kept * len(data))])
-    with pytest.raises(lb.errors.DataError, match=r"0.parquet: is not a readable Parquet file"):
-        lb.scan(path, GRR(5, 1.0), by="country")()
+    with pytest.raises(lb.errors.DataError, match=r"0.parquet:.*readable"):
+        lb.scan(path, GRR(5, 1.0), by="country")
 
 
 def test_a_damaged_page_is_one_sentence(tmp_path):
@@ -655,7 +658,7 @@ def test_a_damaged_page_is_one_sentence(tmp_path):
     data[100:400] = bytes(300)
     path.write_bytes(data)
     with pytest.raises(lb.errors.DataError, match=r"0.parquet"):
-        lb.scan(path, protocol, by="country")()
+        lb.scan(path, protocol, by="country")
 
 
 def test_bad_bits_name_their_row(tmp_path):
@@ -663,63 +666,62 @@ def test_bad_bits_name_their_row(tmp_path):
     reports = protocol.privatize(np.zeros(40, dtype=int), np.random.default_rng(0))
     reports[31, -1] |= 1
     path = written(tmp_path, pa.table({"report": packed(reports)}), row_group_size=7) / "0.parquet"
-    with pytest.raises(lb.errors.DataError, match=r"0.parquet, field 'report': row 32: a report has bits set beyond its 20"):
-        lb.scan(path, protocol)()
+    with pytest.raises(lb.errors.DataError, match=r"0.parquet.*'report'.*32:.*20"):
+        lb.scan(path, protocol)
     short = pa.table({"report": pa.array([bytes(3), bytes(2)], pa.binary())})
-    with pytest.raises(lb.errors.DataError, match=r"field 'report': row 2: a report has 2 bytes, it must have 3"):
-        lb.scan(short, protocol)()
+    with pytest.raises(lb.errors.DataError, match=r"'report'.*row 2:.*3"):
+        lb.scan(short, protocol)
     size = SUMMED["subset"].size
-    with pytest.raises(lb.errors.DataError, match=rf"row 1: a report has 0 members, it must have {size}"):
-        lb.scan(pa.table({"report": [bytes(4)]}), SUMMED["subset"])()
+    with pytest.raises(lb.errors.DataError, match=rf"row 1:.*0 members.*{size}"):
+        lb.scan(pa.table({"report": [bytes(4)]}), SUMMED["subset"])
 
 
-@pytest.mark.parametrize(
-    ("change", "sentence"),
+@each_row(
+    "change, sentence",
     [
-        ({"source": 3}, "the data must be files"),
-        ({"source": "nowhere/*.parquet"}, "nowhere/.*: matches no file"),
-        ({"source": "nowhere.parquet"}, "nowhere.parquet: cannot be read"),
-        ({"protocol": GRR}, "protocol must be an object"),
-        ({"report": ["a", "b"]}, r"report must name 1 column \(report\), got 2"),
-        ({"by": ["country", "country"]}, "by must name distinct columns"),
-        ({"by": "report"}, "by must name distinct columns"),
-        ({"by": 3}, "by must be the name of a column"),
-        ({"pilot_by": "day"}, r"pilot_by must name some of the columns of by \(country\), got day"),
-        ({"jobs": 0}, "jobs must be an integer >= 1"),
-        ({"sample": -1}, "sample must be an integer >= 0"),
-        ({"categories": ["a", "b"]}, "categories must be the protocol's 5 labels, got 2"),
-        ({"checkpoint": "state"}, "checkpoint needs files"),
-        ({"source": pa.table({"report": pa.array([], pa.int64()), "country": pa.array([], pa.string())})}, "has no rows"),
-        ({"source": pa.table({"report": [1]})}, "has no column 'country'"),
+        ({"data": 3}, "data must"),
+        ({"data": "nowhere/*.parquet"}, "nowhere/.*: matches"),
+        ({"data": "nowhere.parquet"}, "nowhere.parquet: cannot"),
+        ({"protocol": GRR}, "protocol must"),
+        ({"report": ["a", "b"]}, "report must.*2"),
+        ({"by": ["country", "country"]}, "by must"),
+        ({"by": "report"}, "by must"),
+        ({"by": 3}, "by must"),
+        ({"pilot_by": "day"}, "pilot_by must.*country.*day"),
+        ({"jobs": 0}, "jobs must.*1"),
+        ({"sample": -1}, "sample must.*0"),
+        ({"categories": ["a", "b"]}, "categories must.*5.*2"),
+        ({"checkpoint": "state"}, "checkpoint needs"),
+        ({"data": pa.table({"report": pa.array([], pa.int64()), "country": pa.array([], pa.string())})}, "no rows"),
+        ({"data": pa.table({"report": [1]})}, "column 'country'"),
     ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_bad_arguments_are_one_sentence(change, sentence):
-    given = {"source": grr_table(), "protocol": GRR(5, 1.0), "by": "country"} | change
+    given = {"data": grr_table(), "protocol": GRR(5, 1.0), "by": "country"} | change
     with pytest.raises(lb.LDPBayesError, match=sentence):
-        lb.scan(given.pop("source"), given.pop("protocol"), **given)()
+        lb.scan(**given)
 
 
 def test_an_empty_source_of_reports_that_are_summed_is_one_sentence():
     protocol = SUMMED["oue"]
-    scan = lb.scan(table_of(protocol)[:0], protocol, by="country")
-    with pytest.raises(lb.errors.DataError, match="has no rows"):
+    scan = Scan(table_of(protocol)[:0], protocol, by="country")
+    with pytest.raises(lb.errors.DataError, match="no rows"):
         scan()
-    with pytest.raises(lb.errors.DataError, match="has no rows"):
+    with pytest.raises(lb.errors.DataError, match="no rows"):
         scan.again(np.full(20, 0.05))
 
 
 def test_a_source_that_changes_between_the_passes_is_refused(tmp_path):
     protocol = SUMMED["oue"]
     path = written(tmp_path, table_of(protocol)) / "0.parquet"
-    scan = lb.scan(path, protocol, by="country")
+    scan = Scan(path, protocol, by="country")
     first = sum(map(scan.fold.partial, scan.pieces()))
     at = scan.fold.pilots(first)
     pq.write_table(table_of(protocol, 700), path)
-    with pytest.raises(lb.errors.DataError, match="changed between the two passes"):
+    with pytest.raises(lb.errors.DataError, match=r"changed.*passes"):
         scan.fold.finish(first, sum(scan.fold.partial(piece, at) for piece in scan.pieces()), at)
     pq.write_table(table_of(protocol).set_column(1, "country", pa.array(["XX"] * 600)), path)
-    with pytest.raises(lb.errors.DataError, match="the cell XX was not there in the first pass"):
+    with pytest.raises(lb.errors.DataError, match=r"XX.*first pass"):
         sum(scan.fold.partial(piece, at) for piece in scan.pieces())
 
 
@@ -737,7 +739,7 @@ def counted(self, piece, at=None):
         os.kill(os.getpid(), signal.SIGKILL)
     return partial(self, piece, at)
 fold.Fold.partial = counted
-found = lb.scan(sys.argv[1], by="country", sample=20, checkpoint=sys.argv[2], progressbar=False)()
+found = lb.scan(sys.argv[1], by="country", sample=20, checkpoint=sys.argv[2], progressbar=False)
 lb.write(found, sys.argv[3])
 """
 
@@ -754,17 +756,17 @@ def test_killed_and_resumed(tmp_path, monkeypatch):
     assert subprocess.run(command, cwd=ROOT, timeout=60).returncode == -signal.SIGKILL
     assert state.exists() and not out.exists()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
-    with pytest.raises(lb.errors.DataError, match="is the checkpoint of another scan"):
-        lb.scan(files, checkpoint=state)()
+    with pytest.raises(lb.errors.DataError, match=r"checkpoint.*another scan"):
+        lb.scan(files, checkpoint=state)
     partial, read = Fold.partial, []
 
     def counted(self, piece, at=None):
         read.append(piece)
         return partial(self, piece, at)
 
-    whole = lb.scan(files, by="country", sample=20)()
+    whole = lb.scan(files, by="country", sample=20)
     monkeypatch.setattr(Fold, "partial", counted)
-    resumed = lb.scan(files, by="country", sample=20, checkpoint=state)()
+    resumed = lb.scan(files, by="country", sample=20, checkpoint=state)
     assert len(read) == 4
     assert resumed == whole and resumed.samples == whole.samples
 
@@ -774,7 +776,7 @@ def test_a_scan_of_counts_does_without_slow_imports(tmp_path):
     n = 400_000  # of small files it is asked besides whether they are alike by chance
     country = pa.array(["NL", "BE"] * (n // 2)).dictionary_encode()
     pq.write_table(table_of(COUNTED["grr"], n).set_column(1, "country", country), tmp_path / "a.parquet")
-    code = "import sys, ldpbayes as lb; lb.scan(sys.argv[1], lb.GRR(5, 1.0), by='country')()\n"
+    code = "import sys, ldpbayes as lb; lb.scan(sys.argv[1], lb.GRR(5, 1.0), by='country')\n"
     code += "print(*{'pandas', 'scipy', 'numba', 'pyarrow.compute', 'xarray'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code, tmp_path], cwd=ROOT, timeout=60, capture_output=True, text=True)
     assert (done.returncode, done.stdout.split(), done.stderr) == (0, [], "")
@@ -785,7 +787,7 @@ def test_ctrl_c_keeps_what_was_read(tmp_path, monkeypatch):
     for i in range(3):
         pq.write_table(table_of(protocol, 60, seed=i), tmp_path / f"{i}.parquet")
     state = tmp_path / "state"
-    scan = lb.scan(str(tmp_path / "*.parquet"), protocol, checkpoint=state)
+    scan = Scan(str(tmp_path / "*.parquet"), protocol, checkpoint=state)
     partial, read = Fold.partial, []
 
     def interrupted(self, piece, at=None):
@@ -800,10 +802,10 @@ def test_ctrl_c_keeps_what_was_read(tmp_path, monkeypatch):
         scan()
     assert state.exists()
     monkeypatch.undo()
-    again = lb.scan(str(tmp_path / "*.parquet"), protocol, checkpoint=state)
-    assert again() == lb.scan(str(tmp_path / "*.parquet"), protocol)()
+    again = Scan(str(tmp_path / "*.parquet"), protocol, checkpoint=state)
+    assert again() == lb.scan(str(tmp_path / "*.parquet"), protocol)
     state.write_text("something else")
-    with pytest.raises(lb.errors.DataError, match="state: is not a checkpoint of a scan"):
+    with pytest.raises(lb.errors.DataError, match=r"state:.*checkpoint"):
         again()
 
 
@@ -827,7 +829,7 @@ def test_ctrl_c_that_foreign_code_swallows_is_not_lost(tmp_path, monkeypatch, re
     monkeypatch.setattr(Fold, "partial", swallowing)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it for what runs in the background
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
-    scan = lb.scan(str(tmp_path / "*.parquet"), protocol, checkpoint=state)
+    scan = Scan(str(tmp_path / "*.parquet"), protocol, checkpoint=state)
     with pytest.raises(KeyboardInterrupt):
         scan()
     assert len(read) == 2 and state.exists() and signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -840,7 +842,7 @@ def test_ctrl_c_that_foreign_code_swallows_is_not_lost(tmp_path, monkeypatch, re
 def test_above_epsilon_one_and_a_half_summaries_have_a_sample_and_a_spread():
     protocol = UnaryEncoding.optimized(20, 2.0)
     table = table_of(protocol)
-    found = lb.scan(table, protocol, by="country", keep=0, sample=60)()
+    found = lb.scan(table, protocol, by="country", keep=0, sample=60)
     agree(found, lb.read(table, protocol, by="country"))
     for key, cell in found.items():
         assert cell.spread is not None and cell.rate == found.samples[key].rate < 1

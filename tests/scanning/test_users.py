@@ -5,6 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from commands import run
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes.collections import Summary
@@ -39,17 +40,17 @@ def test_histories_are_those_that_read_makes(name, names, tmp_path):
     expected = lb.read(table, protocol, by="country", by_user="user")
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=200)
     for source in (table, tmp_path / "a.parquet"):
-        kept = lb.scan(source, protocol, by="country", by_user="user", keep=10**6)()
+        kept = lb.scan(source, protocol, by="country", by_user="user", keep=10**6)
         assert list(kept) == list(expected)
         for key, cell in kept.items():
             assert cell.tallies[0] == expected[key].tallies[0]
             assert cell.tallies[0].protocol.times == expected[key].tallies[0].protocol.times
-    summed = lb.scan(table, protocol, by="country", by_user="user", keep=0)()
+    summed = lb.scan(table, protocol, by="country", by_user="user", keep=0)
     for key, cell in summed.items():
         rows = Summary.of(expected[key].likelihood, cell.pilot, cell.spread)
         np.testing.assert_allclose(cell.gradient, rows.gradient, rtol=1e-10)
         np.testing.assert_allclose(cell.square, rows.square, rtol=1e-10)
-    again = lb.scan(table, protocol, by="country", by_user="user", keep=0)()
+    again = lb.scan(table, protocol, by="country", by_user="user", keep=0)
     assert again == summed and again.samples == summed.samples
     lb.write(summed, tmp_path / "s.parquet")
     assert lb.read(tmp_path / "s.parquet") == summed
@@ -58,15 +59,15 @@ def test_histories_are_those_that_read_makes(name, names, tmp_path):
 def test_a_user_in_two_cells(tmp_path):
     """Fresh reports of a user are a history in each cell; a permanent answer ties them together."""
     table = pa.table({"report": [0, 1, 2, 2], "user": ["ann", "ann", "bo", "bo"], "country": ["NL", "BE", "BE", "BE"]})
-    found = lb.scan(table, GRR(3, 1.0), by="country", by_user="user", keep=10)()
+    found = lb.scan(table, GRR(3, 1.0), by="country", by_user="user", keep=10)
     assert found == lb.read(table, GRR(3, 1.0), by="country", by_user="user", categories=found.categories)
     with pytest.raises(lb.errors.DataError) as caught:
-        lb.scan(table, MEMOIZED, by="country", by_user="user")()
+        lb.scan(table, MEMOIZED, by="country", by_user="user")
     assert all(word in str(caught.value) for word in ("ann", "NL", "BE", "permanent"))
 
 
-@pytest.mark.parametrize(
-    ("change", "settings", "words"),
+@each_row(
+    "change, settings, words",
     [
         ({"user": ["ann", None, "bo"]}, {}, ["row 2", "user"]),
         ({"user": ["ann", " ", "bo"]}, {}, ["row 2", "user"]),
@@ -75,19 +76,18 @@ def test_a_user_in_two_cells(tmp_path):
         ({}, {"missing": "x"}, ["missing", "by_user"]),
         ({}, {"epsilon_column": "eps"}, ["ann", "two protocols"]),
     ],
-    ids=lambda value: next(iter(value), "") if isinstance(value, dict) else "",
 )
 def test_bad_rows_and_settings_are_one_sentence(change, settings, words):
     columns = {"report": [0, 1, 2], "user": ["ann", "ann", "bo"], "eps": [1.0, 2.0, 1.0]} | change
     with pytest.raises(lb.LDPBayesError) as caught:
-        lb.scan(pa.table(columns), GRR(3, 1.0), **{"by_user": "user"} | settings)()
+        lb.scan(pa.table(columns), GRR(3, 1.0), **{"by_user": "user"} | settings)
     assert all(word in str(caught.value) for word in words)
 
 
 def test_levels_and_bad_rows_by_user():
     columns = {"report": [0, 1, 2, 9], "user": ["ann", "ann", "bo", "bo"], "eps": [1.0, 1.0, 2.0, 2.0]}
     with pytest.warns(lb.errors.LDPBayesWarning):
-        found = lb.scan(pa.table(columns), GRR(3, 1.0), by_user="user", epsilon_column="eps", bad_rows="skip", keep=10)()
+        found = lb.scan(pa.table(columns), GRR(3, 1.0), by_user="user", epsilon_column="eps", bad_rows="skip", keep=10)
     assert found.n_reports == 2 and "1 row" in found.notes
     assert [tally.protocol.times for tally in found["all",].tallies] == [((2, 1),), ((1, 1),)]
 
@@ -97,7 +97,7 @@ def test_no_files_are_left_behind(tmp_path, monkeypatch, capsys):
     (tmp_path / "temporary").mkdir()
     monkeypatch.chdir(tmp_path)
     pq.write_table(reports(PROTOCOLS["grr"]), "r.parquet")
-    options = ["--protocol", "grr", "-p", "epsilon=1", "--categories", "5", "--set", "by_user=user"]
+    options = ["--protocol", "grr", "-p", "epsilon=1", "--n-categories", "5", "--set", "by_user=user"]
     assert run(capsys, "scan", "r.parquet", *options, "--output", "s.parquet")[0] == 0
     assert lb.read("s.parquet").n_reports == 200
     assert not list((tmp_path / "temporary").iterdir())

@@ -33,16 +33,16 @@ def test_bits_with_the_lowest_first_are_the_same_reports(a):
     for name, columns in forms.items():
         report = list(columns) if name == "byte columns" else None
         assert lb.read(pd.DataFrame(columns), protocol, report=report, bitorder="little") == expected, name
-        found = lb.scan(pa.table(columns), protocol, report, keep=100, bitorder="little")()
+        found = lb.scan(pa.table(columns), protocol, report=report, keep=100, bitorder="little")
         assert found["all",].n_reports == 60
-        again = lb.scan(pa.table({"report": digits}), protocol, keep=100)()
+        again = lb.scan(pa.table({"report": digits}), protocol, keep=100)
         assert found == again, name
 
 
 def test_an_order_is_big_or_little_and_of_bits():
     frame = pd.DataFrame({"report": ["010"]})
     for protocol, order in ((SubsetSelection(3, 1.0), "middle"), (GRR(3, 1.0), "little")):
-        for read in (lb.read, lambda *args, **settings: lb.scan(pa.Table.from_pandas(args[0]), *args[1:], **settings)()):
+        for read in (lb.read, lambda *args, **settings: lb.scan(pa.Table.from_pandas(args[0]), *args[1:], **settings)):
             with pytest.raises(lb.errors.ArgumentError) as caught:
                 read(frame, protocol, bitorder=order)
             assert "bitorder" in str(caught.value)
@@ -95,7 +95,7 @@ def test_reports_of_pure_ldp_are_read_by_the_name_of_their_hash():
     frame = pd.DataFrame({"seed": seeds, "value": hashed})
     supports = protocol.rows(np.stack([seeds, hashed], axis=1), np.ones(500)).dense() > 1
     assert supports[np.arange(500), values].all()
-    assert lb.scan(pa.Table.from_pandas(frame), protocol, keep=1000)().n_reports == 500
+    assert lb.scan(pa.Table.from_pandas(frame), protocol, keep=1000).n_reports == 500
 
 
 def test_the_version_is_written_and_read():
@@ -109,7 +109,7 @@ def test_the_version_is_written_and_read():
     table = lb.write([0, 1], None, GRR(3, 1.0))
     assert b'"version":1' in table.schema.metadata[b"ldpbayes.protocol"]
     newer = pa.array([text.replace('"version":1', '"version":2')] * 2)
-    for read in (lb.read, lambda source: lb.scan(source)()):
+    for read in (lb.read, lambda source: lb.scan(source)):
         with pytest.raises(lb.errors.DataError) as caught:
             read(pa.table({"report": [0, 1], "protocol": newer}))
         assert "version 2" in str(caught.value)
@@ -122,7 +122,7 @@ def test_the_command_line_reads_bits_with_the_lowest_first(tmp_path, monkeypatch
     pd.DataFrame({"report": ["b" + "".join(map(str, row[::-1])) for row in bits]}).replace("^b", "0b", regex=True).to_csv(
         "r.csv", index=False
     )
-    options = ["--protocol", "oue", "-p", "epsilon=1", "--categories", "4", "--bitorder", "little"]
+    options = ["--protocol", "oue", "-p", "epsilon=1", "--n-categories", "4", "--bitorder", "little"]
     assert run(capsys, "scan", "r.csv", *options, "--output", "s.parquet")[0] == 0
     (cell,) = lb.read("s.parquet").values()
     rows = lb.collections.Tally(protocol, np.packbits(bits, axis=1))

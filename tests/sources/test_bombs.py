@@ -46,7 +46,7 @@ def refused(*args, **settings):
 before = peak()
 resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
 for path in sys.argv[1:]:
-    for read in (lb.read, lambda *args, **settings: scan(*args, **settings)()):
+    for read in (lb.read, lambda *args, **settings: scan(*args, **settings)):
         refused(path, protocol, report="report", categories=["no", "yes"])
         refused(path, sets, report="report")
 print(peak() - before)
@@ -90,7 +90,7 @@ def test_rows_without_bytes_are_no_reports(tmp_path, monkeypatch):
     pq.write_table(pa.table({"report": pa.array(["no", "yes"] * 50)}), path)
     monkeypatch.setattr(parquet_batches, "ITEMS", 10)
     monkeypatch.setattr(parquet_batches, "ROWS_A_BYTE", 0)
-    with pytest.raises(lb.errors.DataError, match="says that it holds 100 rows in"):
+    with pytest.raises(lb.errors.DataError, match="holds 100"):
         list(parquet_batches.read_batches(path, ["report"]))
 
 
@@ -98,8 +98,8 @@ def test_lists_of_long_labels_are_not_written_out(tmp_path):
     """One row of a list that names a long label two million times: a dictionary of one entry, and codes."""
     texts = pa.DictionaryArray.from_arrays(np.zeros(2**21, dtype=np.int32), pa.array(["x" * 20_000]))
     pq.write_table(pa.table({"report": pa.ListArray.from_arrays([0, 2**21], texts)}), tmp_path / "t.parquet")
-    for door in (read, lambda *args, **settings: lb.scan(*args, **settings)()):
-        with pytest.raises(lb.errors.DataError, match=r"t\.parquet, field 'report': has a row of more than"):
+    for door in (read, lambda *args, **settings: lb.scan(*args, **settings)):
+        with pytest.raises(lb.errors.DataError, match=r"t\.parquet.*'report'.*row"):
             door(tmp_path / "t.parquet", lb.protocols.UnaryEncoding.optimized(32, 1.0), report="report")
 
 
@@ -114,7 +114,7 @@ def test_arrow_files_are_not_decoded_beyond_what_reports_take(tmp_path):
             writer.write_table(table)
         assert path.stat().st_size < 10**5
         before = pa.total_allocated_bytes()
-        for door in (read, lambda *args, **settings: lb.scan(*args, **settings)()):
+        for door in (read, lambda *args, **settings: lb.scan(*args, **settings)):
             with pytest.raises(lb.errors.DataError, match=sentence):
                 door(path, lb.protocols.UnaryEncoding.optimized(32, 1.0), report="report")
         assert pa.default_memory_pool().max_memory() - before < MEMORY
@@ -156,7 +156,7 @@ def test_encodings_that_arrow_makes_no_codes_of(tmp_path):
     pq.write_table(table, tmp_path / "t.parquet", use_dictionary=False, column_encoding="DELTA_BYTE_ARRAY")
     settings = {"report": "report", "categories": ["no", "yes"]}
     assert read(tmp_path / "t.parquet", lb.GRR(2, 1.0), **settings).counts.tolist() == [50, 50]
-    assert lb.scan(str(tmp_path / "t.parquet"), lb.GRR(2, 1.0), **settings)()["all",].n_reports == 100
+    assert lb.scan(str(tmp_path / "t.parquet"), lb.GRR(2, 1.0), **settings)["all",].n_reports == 100
 
 
 def test_cohorts_with_more_buckets_than_categories():
@@ -184,7 +184,7 @@ def test_draws_of_many_categories_are_fewer():
 
 
 def test_a_study_without_end_is_refused():
-    with pytest.raises(ArgumentError, match="replications must be an integer >= 2 and <= 100000, got 1000000000000"):
+    with pytest.raises(ArgumentError, match=r"replications must.*1000000000000"):
         run_study(find_study("risk"), replications=10**12)
 
 
@@ -213,7 +213,7 @@ def test_draws_of_many_categories_are_held_a_few_times():
     code = f"""{PEAK}
 import numpy as np, ldpbayes as lb, arviz_stats
 def fitted(a, draws):
-    survey = lb.simulate(np.full(a, 1 / a), lb.GRR(a, 3.0), 20_000, random_seed=1)[0]
+    survey = lb.simulate(np.full(a, 1 / a), lb.GRR(a, 3.0), 20_000, random_seed=1)
     return lb.fit(survey, "jeffreys", draws=draws, random_seed=1, estimates=False)
 fitted(30, 10)
 before = peak()

@@ -29,11 +29,11 @@ def test_no_page_steers_a_terminal_or_turns_a_text(tmp_path):
         assert not any(c in text for c in "\x1b\x07\u202e\u2066\u2069"), suffix
 
 
-@pytest.mark.parametrize("read", [read, lambda frame, *args, **settings: scan(pa.table(frame), *args, **settings)()])
+@pytest.mark.parametrize("read", [read, lambda frame, *args, **settings: scan(pa.table(frame), *args, **settings)])
 def test_booleans_are_reports_of_two(read):
     two = pd.DataFrame({"report": [True, False, True]})
     for protocol in (GRR(3, 1.0), designs.forced_response(0.7, [1, 2, 1]), HadamardResponse(3, 1.0)):
-        with pytest.raises(DataError, match="holds booleans; a report of this protocol is one of "):
+        with pytest.raises(DataError, match="holds booleans"):
             read(two, protocol, report="report")
     found = read(two, GRR(2, 1.0), report="report")
     tally = found if isinstance(found, lb.Tally) else found["all",].tallies[0]
@@ -43,7 +43,7 @@ def test_booleans_are_reports_of_two(read):
         read(hashed, LocalHashing(30, 3.0), report=["seed", "value"])
 
 
-@pytest.mark.parametrize("read", [read, lambda frame, *args, **settings: scan(pa.table(frame), *args, **settings)()])
+@pytest.mark.parametrize("read", [read, lambda frame, *args, **settings: scan(pa.table(frame), *args, **settings)])
 def test_whole_numbers_are_reports_beside_named_categories(read):
     def counts(values, categories):
         found = read(pd.DataFrame({"report": values}), GRR(3, 1.0), report="report", categories=categories)
@@ -53,7 +53,7 @@ def test_whole_numbers_are_reports_beside_named_categories(read):
     assert counts([0, 2, 2], ABC) == [1, 0, 2]
     assert counts([3, 1, 1], ["1", "2", "3"]) == [2, 0, 1]  # labels that are numbers are meant
     assert counts([2, 1, 1], ["0", "1", "2"]) == [0, 2, 1]
-    with pytest.raises(DataError, match=r"row 1: report 3 is outside 0..2"):
+    with pytest.raises(DataError, match=r"row 1: report 3.*0\.\.2"):
         counts([3, 1, 1], ABC)
     with pytest.raises(DataError, match="unknown report"):
         counts([0, 1], ["1", "2", "x"])

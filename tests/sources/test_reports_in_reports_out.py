@@ -8,12 +8,13 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tabulated import each_row
 
 import ldpbayes as lb
 from ldpbayes import read
 from ldpbayes.errors import DataError, LDPBayesError
 from ldpbayes.protocols import UnaryEncoding, designs
-from ldpbayes.scanning import partials, scan, spark
+from ldpbayes.scanning import Scan, partials, scan, spark
 from ldpbayes.sources import tally
 
 AUTUMN = pd.Timestamp("2024-10-27 00:30", tz="UTC").value  # half past two in Amsterdam, and an hour later again
@@ -47,13 +48,11 @@ DOORS = {
     "scan of a file": lambda table, *args, **settings: scan(written(table), *args, **settings),
     "scan of pandas": lambda table, *args, **settings: scan(table.to_pandas(), *args, **settings),
     "scan of polars": lambda table, *args, **settings: scan(pl.from_arrow(table).lazy(), *args, **settings),
-    "scan in parts": lambda table, *args, **settings: lambda: by_hand(table, *args, **settings),
-    "read": lambda table, *args, **settings: lambda: read(table, args[0], report=args[1], **settings),
-    "read of pandas": lambda table, *args, **settings: lambda: read(table.to_pandas(), args[0], report=args[1], **settings),
-    "read of polars": lambda table, *args, **settings: (
-        lambda: read(pl.from_arrow(table), args[0], report=args[1], **settings)
-    ),
-    "read of a file": lambda table, *args, **settings: lambda: read(written(table), args[0], report=args[1], **settings),
+    "scan in parts": lambda table, *args, **settings: by_hand(table, *args, **settings),
+    "read": read,
+    "read of pandas": lambda table, *args, **settings: read(table.to_pandas(), *args, **settings),
+    "read of polars": lambda table, *args, **settings: read(pl.from_arrow(table), *args, **settings),
+    "read of a file": lambda table, *args, **settings: read(written(table), *args, **settings),
 }
 #: What pandas and Polars do not hold, or not group.
 NEITHER = {"a dictionary with a value twice", "a dictionary with an unused nan"}
@@ -72,7 +71,7 @@ def written(table):
 
 def by_hand(table, *args, **settings):
     """Run a scan as an engine would: pieces sent one by one, partial results as bytes."""
-    found = scan(table, *args, **settings)
+    found = Scan(table, *args, **settings)
     pieces = [table.slice(start, 90) for start in range(0, 400, 90)]
 
     def total(*at):
@@ -105,7 +104,7 @@ def test_every_door_gives_every_report_back(name, countable):
     table = pa.table({"report": reports, "key": keys})
     for door, run in DOORS.items():
         if name not in NOT_IN.get(door.split()[-1], ()):
-            cells = run(table, protocol, "report", by="key", categories=categories)()
+            cells = run(table, protocol, report="report", by="key", categories=categories)
             assert sorted(round(cell.n_reports) for cell in cells.values()) == expected, (door, list(cells))
             assert len({str(key) for key in cells}) == len(cells)
 
@@ -115,22 +114,22 @@ def test_two_columns_of_keys():
     table = pa.table({"report": reports, "key": COLUMNS["zeros"][0], "other": dictionary("a", "a")})
     for door, run in DOORS.items():
         if door.split()[-1] not in NOT_IN:
-            cells = run(table, protocol, "report", by=["key", "other"], categories=categories)()
+            cells = run(table, protocol, report="report", by=["key", "other"], categories=categories)
             assert list(cells) == [(0.0, "a")] and cells[0.0, "a"].n_reports == 400, door
 
 
-@pytest.mark.parametrize("first, second", list(itertools.permutations([True, 1, 1.0, "1"], 2)))
+@each_row("first, second", list(itertools.permutations([True, 1, 1.0, "1"], 2)))
 def test_equal_keys_of_two_kinds_are_refused(first, second):
     """True, 1 and 1.0 are equal in Python: pieces, and scans, that hold two of them do not add up to one cell."""
     protocol, reports, categories = reports_of(True)
     found = [
-        scan(pa.table({"report": reports, "key": [key] * 400}), protocol, "report", by="key", categories=categories)
+        Scan(pa.table({"report": reports, "key": [key] * 400}), protocol, report="report", by="key", categories=categories)
         for key in (first, second)
     ]
     tables = [pa.table({"report": reports, "key": [key] * 400}) for key in (first, second)]
-    with pytest.raises(DataError, match=r"field 'key': holds .* in some rows and .* in others"):
+    with pytest.raises(DataError, match=r"'key': holds.*others"):
         found[0].fold.finish(sum(found[0].fold.partial(table) for table in tables))
-    with pytest.raises(LDPBayesError, match=r"field 'key': holds .* in some rows and .* in others"):
+    with pytest.raises(LDPBayesError, match=r"'key': holds.*others"):
         found[0]() + found[1]()
     mixed = pd.DataFrame({"report": reports.to_pandas(), "key": pd.Series([first] * 300 + [second] * 100, dtype=object)})
     with pytest.raises(LDPBayesError):
@@ -142,10 +141,10 @@ def test_times_that_python_does_not_hold_are_refused():
     protocol, reports, categories = reports_of(True)
     table = pa.table({"report": reports, "key": column(AUTUMN, AUTUMN + 1, pa.timestamp("ns"))})
     for data in (table, table.to_pandas()):
-        with pytest.raises(DataError, match=r"field 'key': holds times finer than a microsecond, got .*001; round them"):
+        with pytest.raises(DataError, match=r"'key'.*microsecond.*001"):
             read(data, protocol, report="report", by="key", categories=categories)
-        with pytest.raises(DataError, match="finer than a microsecond"):
-            scan(data, protocol, "report", by="key", categories=categories)()
+        with pytest.raises(DataError, match="microsecond"):
+            scan(data, protocol, report="report", by="key", categories=categories)
 
 
 def test_a_lost_report_is_an_error(monkeypatch):
@@ -154,20 +153,20 @@ def test_a_lost_report_is_an_error(monkeypatch):
     table = pa.table({"report": reports, "key": COLUMNS["microseconds"][0]})
     merge = partials.merge
     monkeypatch.setattr(partials, "merge", lambda group, reports, counts: merge(group[1:], reports[1:], counts[1:]))
-    with pytest.raises(DataError, match=r"^400 reports were read and \d+ came out"):
-        scan(table, protocol, "report", by="key", categories=categories)()
+    with pytest.raises(DataError, match=r"^400 reports.*\d+ came"):
+        scan(table, protocol, report="report", by="key", categories=categories)
     monkeypatch.setattr(tally, "groups_of", lambda group: [(0, np.arange(1))])
-    with pytest.raises(DataError, match=r"400 reports were read and \d+ came out"):
+    with pytest.raises(DataError, match=r"400 reports.*\d+ came"):
         read(table, protocol, report="report", by="key", categories=categories)
 
 
 def test_a_file_with_fewer_rows_than_its_footer_says(tmp_path):
     """Pages that end early: the reader of Arrow says nothing."""
     protocol, reports, categories = reports_of(True)
-    found = scan(written(pa.table({"report": reports})), protocol, "report", categories=categories)
+    found = Scan(written(pa.table({"report": reports})), protocol, report="report", categories=categories)
     (piece,) = found.pieces()
     object.__setattr__(piece, "n_rows", 500)
-    with pytest.raises(DataError, match="500 reports were read and 400 came out"):
+    with pytest.raises(DataError, match=r"500 reports.*400 came"):
         found.fold.partial(piece)
 
 
@@ -177,7 +176,7 @@ def test_what_spark_sends():
     protocol, reports, categories = reports_of(True)
     for name, (keys, expected) in COLUMNS.items():
         table = pa.table({"report": reports, "key": keys})
-        found = scan(table, protocol, "report", by="key", categories=categories)
+        found = Scan(table, protocol, report="report", by="key", categories=categories)
         lines = [
             spark._result(i, [found.fold.partial(table.slice(start, 100))]) for i, start in enumerate(range(0, 400, 100))
         ]
@@ -194,11 +193,11 @@ def test_users_of_two_kinds_are_not_one():
         if error:
             with pytest.raises(LDPBayesError):
                 read(frame, protocol, report="report", by_user="user")
-            with pytest.raises(LDPBayesError, match="of one kind"):
+            with pytest.raises(LDPBayesError, match="one kind"):
                 lb.Tally(protocol, [0] * len(users), user=users)
         elif max(map(str, users), key=len).isdecimal():  # Arrow holds no such numbers beside negative ones
             assert lb.Tally(protocol, [0] * len(users), user=users).n_reports == len(users)
-            with pytest.raises(DataError, match="field 'user': holds whole numbers beyond 64 bits"):
+            with pytest.raises(DataError, match=r"'user'.*64 bits"):
                 read(frame, protocol, report="report", by_user="user")
         else:
             assert lb.Tally(protocol, [0] * len(users), user=users).n_reports == len(users)

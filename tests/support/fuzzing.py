@@ -176,7 +176,7 @@ class Fuzz:
             self.stated.append((self.folder / f"good{i}.csv").read_bytes())
             assert read(path).n_reports == read(path.with_suffix(".csv")).n_reports == 30
             path = self.folder / f"summary{i}.parquet"
-            write(scan(str(self.folder / f"good{i}.parquet"), by="country")(), path)
+            write(scan(str(self.folder / f"good{i}.parquet"), by="country"), path)
             assert read(path).n_reports == 30
             self.summaries.append(path.read_bytes())
         self.typed = [self._typed(column) for column in self._columns()]
@@ -237,7 +237,7 @@ class Fuzz:
     def read_csv_by_two_doors(self, random):
         path = self.write("plain.csv", mutate_text(self.plain, random))
         settings, found = {"by": random.choice([None, "country"])} | self.bad_rows(random), []
-        for door in (read, lambda *args, **settings: scan(*args, **settings)()):
+        for door in (read, lambda *args, **settings: scan(*args, **settings)):
             try:
                 found.append(door(path, GRR(3, 1.0), report="report", categories=ABC, **settings).n_reports)
             except LDPBayesError:
@@ -246,7 +246,7 @@ class Fuzz:
 
     def read_parquet_with_protocol(self, random):
         path = self.write("stated.parquet", mutate_parquet(random.choice(self.parquets), random))
-        door = random.choice([read, lambda path, by_user=None, **settings: scan(str(path), **settings)()])
+        door = random.choice([read, lambda path, by_user=None, **settings: scan(str(path), **settings)])
         found = door(path, **self.options(random))
         assert 0 < found.n_reports <= 30
 
@@ -255,7 +255,7 @@ class Fuzz:
         protocol = random.choice([GRR(3, 1.0), UnaryEncoding.optimized(3, 1.0)])
         categories, by = random.choice([None, ABC]), random.choice([None, "report", "count"])
         report = "count" if by == "report" else "report"
-        door = random.choice([read, lambda path, *args, **settings: scan(str(path), *args, **settings)()])
+        door = random.choice([read, lambda path, *args, **settings: scan(str(path), *args, **settings)])
         skip = self.bad_rows(random)
         found = door(path, protocol, report=report, by=by, categories=categories, **skip)
         assert found.n_reports == 30 or (skip and found.n_reports < 30)

@@ -25,6 +25,7 @@ import pyarrow as pa
 import ldpbayes as lb
 from ldpbayes.errors import LDPBayesError, LDPBayesWarning
 from ldpbayes.protocols import Uncertain, designs
+from ldpbayes.scanning import Scan
 
 SECONDS = 30  # of the processor for one call; pytest ends one that waits
 MEMORY = 3 * 2**30  # bytes above those in use; samplers start threads, each with an address space of its own
@@ -219,7 +220,7 @@ MATERIAL = {
     "checked": lambda m: lb.check(m.survey),
     "crosschecked": lambda m: lb.crosscheck(m.survey, "flat", **DRAWN),
     "plans": lambda m: lb.planning.plan(n_categories=4, epsilon=1.0, n=1000, protocols=["grr"]),
-    "found": lambda m: lb.scan(m.frame[["report", "g"]], m.warner, by="g")(),
+    "found": lambda m: lb.scan(m.frame[["report", "g"]], m.warner, by="g"),
     "summary": lambda m: lb.collections.Summary.of(m.collection.rows, np.full(3, 1 / 3)),
     "page": lambda m: lb.show(m.tree_of_survey),
     "figure": lambda m: lb.plots.plot_forest(m.tree_of_survey),
@@ -327,7 +328,7 @@ CALLS = {
     "Channel": lambda m: dict(matrix=[[0.7, 0.2], [0.3, 0.8]], answers=("no", "yes"), design="channel"),
     "kronecker": lambda m: dict(factors=[m.grr, m.grr], separator=","),
     "product": lambda m: dict(factors=[m.grr, m.grr], separator=","),
-    "mixture": lambda m: dict(weights=[0.5, 0.5], factors=[m.grr, lb.GRR(3, 2.0)], separator=":"),
+    "mixture": lambda m: dict(shares=[0.5, 0.5], factors=[m.grr, lb.GRR(3, 2.0)], separator=":"),
     "compose": lambda m: dict(outer=m.grr, inner=m.grr),
     "make_protocol": lambda m: dict(name="grr", categories="abc", parameters={"epsilon": 1.0}),
     "make_protocol of a number": lambda m: dict(name="unary", categories=3, parameters={"kappa": 0.6, "lam": 0.2}),
@@ -378,7 +379,7 @@ CALLS = {
     "crosswise": lambda m: dict(p=0.2, answers=("one", "two")),
     "triangular": lambda m: dict(p=0.2, answers=("one", "two")),
     "kuk": lambda m: dict(p_carrier=0.7, p_other=0.2, cards=1, answers=("no", "yes")),
-    "christofides": lambda m: dict(weights=[0.5, 0.3, 0.2], answers=("1", "2", "3")),
+    "christofides": lambda m: dict(shares=[0.5, 0.3, 0.2], answers=("1", "2", "3")),
     "stochastic_lie_detector": lambda m: dict(p=0.2, answers=("no", "yes")),
     "cheater_detection": lambda m: dict(p=0.2, answers=("no", "yes")),
     "item_count": lambda m: dict(
@@ -461,12 +462,12 @@ CALLS = {
         count="n",
         categories=["no", "yes"],
         reference="no",
-        prior=2.5,
+        scale=2.5,
         method="weighted",
         **DRAWN,
         ci_prob=0.9,
         progressbar=False,
-        missing="refuse",
+        incomplete="refuse",
     ),
     "regress by design": lambda m: dict(
         formula="report ~ x",
@@ -502,7 +503,7 @@ CALLS = {
         ci_prob=0.9,
         random_seed=1,
     ),
-    "check": lambda m: dict(collection=m.collection, size=0.05, random_seed=0, replications=19),
+    "check": lambda m: dict(collection=m.collection, level=0.05, random_seed=0, replications=19),
     "check of zeros": lambda m: dict(
         collection=m.zeros,
         replications=19,
@@ -511,15 +512,15 @@ CALLS = {
     "equality_test": lambda m: dict(cells=m.cells),
     "information_criteria": lambda m: dict(collection=m.collection, log_likelihood=-60.0),
     "compliance_test": lambda m: dict(collection=m.noncompliant),
-    "sensitivity": lambda m: dict(collection=m.noncompliant, of="yes", threshold=0.2, points=5),
+    "sensitivity": lambda m: dict(collection=m.noncompliant, categories="yes", threshold=0.2, points=5),
     "contamination_hull": lambda m: dict(
-        collection=m.collection, question=["a"], share=[0.01, 0.05], channel="all", ci_prob=0.9
+        collection=m.collection, categories=["a"], share=[0.01, 0.05], channel="all", ci_prob=0.9
     ),
     "crosscheck": lambda m: dict(collection=m.survey, prior="flat", **DRAWN, progressbar=False),
     "observe": lambda m: dict(
         name="y",
         p=np.array(UNIFORM),
-        data=m.collection,
+        collection=m.collection,
         likelihood="full",
         prior="jeffreys",
     ),
@@ -539,10 +540,10 @@ CALLS = {
     "save": lambda m: dict(result=m.tree_of_survey, path=m.folder / "again.nc"),
     "save a page": lambda m: dict(result=m.page, path=m.folder / "p.md"),
     "load_example": lambda m: dict(name="nigeria"),
-    "read": lambda m: dict(source=m.toml),
-    "read a table": lambda m: dict(source=m.csv, protocol=m.grr, missing="-", **COUNTED),
+    "read": lambda m: dict(data=m.toml),
+    "read a table": lambda m: dict(data=m.csv, protocol=m.grr, missing="-", **COUNTED),
     "read a survey": lambda m: dict(
-        source=m.frame,
+        data=m.frame,
         protocol=m.warner,
         report="report",
         categories=["no", "yes"],
@@ -551,12 +552,12 @@ CALLS = {
         cluster="n",
         population_size=1000,
     ),
-    "write reports": lambda m: dict(thing=[[1, 0, 1], [0, 0, 1]], path=m.folder / "w.parquet", protocol=m.unary),
-    "write cohorts": lambda m: dict(thing=m.cohorts_and_bits, path=m.folder / "w.parquet", protocol=m.rappor),
-    "write a collection": lambda m: dict(thing=m.survey, path=m.folder / "again.toml"),
+    "write reports": lambda m: dict(collection=[[1, 0, 1], [0, 0, 1]], path=m.folder / "w.parquet", protocol=m.unary),
+    "write cohorts": lambda m: dict(collection=m.cohorts_and_bits, path=m.folder / "w.parquet", protocol=m.rappor),
+    "write a collection": lambda m: dict(collection=m.survey, path=m.folder / "again.toml"),
     "read_collection": lambda m: dict(path=m.toml),
     "scan": lambda m: dict(
-        source=m.frame[["report", "g"]],
+        data=m.frame[["report", "g"]],
         protocol=m.warner,
         report="report",
         by="g",
@@ -574,17 +575,17 @@ CALLS = {
     "population: dirichlet": lambda m: dict(source="dirichlet", n_categories=3, alpha=1.0, random_seed=1),
     "population: file": lambda m: dict(source=m.people),
     "simulate": lambda m: dict(
-        truth=UNIFORM, protocol=m.grr, n=20, random_seed=1, categories="abc", id="i", title="t", name="all"
+        p=UNIFORM, protocol=m.grr, n=20, random_seed=1, categories="abc", id="i", title="t", name="all"
     ),
     "simulate_reports": lambda m: dict(
-        path=m.folder / "s.parquet", protocol=m.grr, truth=[3, 2, 1], random_seed=1, categories=list("abc")
+        path=m.folder / "s.parquet", protocol=m.grr, p=[3, 2, 1], random_seed=1, categories=list("abc")
     ),
     # ---- results and answers
     "attach": lambda m: dict(
         trace=m.trace,
-        data=m.collection,
+        collection=m.collection,
         var_name="p",
-        prior="mine",
+        prior_label="mine",
         random_seed=1,
         ci_prob=0.9,
     ),
@@ -592,14 +593,14 @@ CALLS = {
     "facts_of": lambda m: dict(result=m.tree),
     "validate": lambda m: dict(result=m.tree),
     "missing_answers": lambda m: dict(
-        result=m.tree_with_missing, question="yes > 0.2", odds_ratio=[0.5, 2.0], ci_prob=0.9, target="distribution"
+        result=m.tree_with_missing, categories="yes > 0.2", odds_ratio=[0.5, 2.0], ci_prob=0.9, target="distribution"
     ),
     "category_sum": _tree(categories=["a", "b"]),
     "comparisons": lambda m: dict(result=m.regressed, variable="x", values=[0.0, 1.0], data=m.frame, ci_prob=0.9),
     "slopes": lambda m: dict(result=m.regressed, variable="x", data=m.frame, ci_prob=0.9),
     "predictions": lambda m: dict(result=m.regressed, data=m.frame, ci_prob=0.9),
-    "odds_ratios": lambda m: dict(result=m.regressed, ci_prob=0.9),
-    "odds_ratios of a maximum": lambda m: dict(result=m.maximum, ci_prob=0.9),
+    "odds_ratio of a regression": lambda m: dict(result=m.regressed, ci_prob=0.9),
+    "odds_ratio of a maximum": lambda m: dict(result=m.maximum, ci_prob=0.9),
     "conditional": lambda m: dict(result=m.associated, of="u", given=["w"], target="distribution", ci_prob=0.9),
     "contrast": _tree(first="a", second="b"),
     "contrast of results": lambda m: dict(result=m.tree, first="a", second="b", other=m.tree),
@@ -610,7 +611,7 @@ CALLS = {
     "independence": lambda m: dict(result=m.associated, first="u", second="w"),
     "joint_table": lambda m: dict(result=m.associated, attributes=["u", "w"], target="distribution", ci_prob=0.9),
     "entropy": _tree(cell=None),
-    "fakes": lambda m: dict(reports=m.collection, category="a", lift=0.1, channel="all"),
+    "fakes": lambda m: dict(collection=m.collection, category="a", lift=0.1, channel="all"),
     "fakes to overtake": lambda m: dict(reports=m.tree, category="a", overtake="b"),
     "largest": lambda m: dict(result=m.tree, k=1, ci_prob=0.9, simultaneous=False, cell=None),
     "interval_parts": lambda m: dict(result=m.tree_of_cells, cell="x"),
@@ -670,7 +671,7 @@ CALLS = {
     "theorem_4_1": _risk(n=100, draws=20, random_seed=0),
     "theorem_4_4": lambda m: dict(n_categories=3, epsilon=1.0, target="distribution"),
     "theorem_4_5": lambda m: dict(n_categories=3, epsilon=1.0, target="distribution", n_outputs=3),
-    "exact_floor": lambda m: dict(n_categories=3, epsilon=1.0, target="distribution"),
+    "exact_bound": lambda m: dict(n_categories=3, epsilon=1.0, target="distribution"),
     "ldp_level": lambda m: dict(protocol=m.grr),
     "worst_case_privacy": lambda m: dict(protocol=m.grr),
     "average_privacy": _risk(draws=20, simulations=100, random_seed=0),
@@ -703,22 +704,22 @@ CALLS = {
     "check_ending": lambda m: dict(path="x.png"),
     "plot_association": lambda m: dict(result=m.associated, top=2),
     "plot_coefficients": lambda m: dict(result=m.regressed, intercept=False),
-    "plot_missing": lambda m: dict(answer=lb.answers.missing_answers(m.tree_with_missing, "yes")),
-    "plot_contamination": lambda m: dict(hull=m.hull),
-    "plot_crosscheck": lambda m: dict(check=m.crosschecked, top=2, title="t"),
+    "plot_missing": lambda m: dict(result=lb.answers.missing_answers(m.tree_with_missing, "yes")),
+    "plot_contamination": lambda m: dict(result=m.hull),
+    "plot_crosscheck": lambda m: dict(result=m.crosschecked, top=2, title="t"),
     "plot_expected": lambda m: dict(collection=m.collection, p=UNIFORM, draws=5, random_seed=0),
     "plot_forest": lambda m: dict(result=m.tree, top=2),
     "plot_groups": lambda m: dict(result=m.tree_of_cells, top=2),
     "plot_plan": lambda m: dict(
-        along="n", values=[1, 2], curves={"grr": [0.1, 0.2]}, label="error", chosen=(1, 0.1, "grr"), title="t"
+        along="n", values=[1, 2], result={"grr": [0.1, 0.2]}, label="error", chosen=(1, 0.1, "grr"), title="t"
     ),
-    "plot_predictions": lambda m: dict(predicted=m.predicted, title="t"),
+    "plot_predictions": lambda m: dict(result=m.predicted, title="t"),
     "plot_predictive": lambda m: dict(collection=m.collection, result=m.tree, draws=5, random_seed=0),
-    "plot_predictive_cells": lambda m: dict(cells=m.cells, result=m.tree_of_cells, draws=5, most=2, random_seed=0),
+    "plot_predictive_cells": lambda m: dict(collection=m.cells, result=m.tree_of_cells, draws=5, most=2, random_seed=0),
     "plot_private_differences": lambda m: dict(result=m.private, unit="s", versus="0", top=1),
     "plot_private_functions": lambda m: dict(result=m.private, unit="s", top=1),
     "plot_private_quantiles": lambda m: dict(result=m.private, unit="s", top=1),
-    "plot_sensitivity": lambda m: dict(curve=m.curve),
+    "plot_sensitivity": lambda m: dict(result=m.curve),
     "save_figure": lambda m: dict(figure=m.figure, path=m.folder / "f.png"),
     "to_pdf": lambda m: dict(figure=m.figure),
     "to_svg": lambda m: dict(figure=m.figure),
@@ -872,7 +873,7 @@ METHODS |= {
     "Oracle": (lambda m: lb.estimators.Oracle(), {"__call__": lambda m: dict(collection=m.collection)}),
     "Maximum": (lambda m: m.maximum, {"summary": lambda m: dict(ci_prob=0.9)}),
     "Scan": (
-        lambda m: lb.scan(m.bits, lb.protocols.UnaryEncoding.symmetric(30, 1.0), by="g", progressbar=False),
+        lambda m: Scan(m.bits, lb.protocols.UnaryEncoding.symmetric(30, 1.0), by="g", progressbar=False),
         {"again": lambda m: dict(pilots=[1 / 30] * 30, spread=None)},
     ),
     "Found": (

@@ -289,7 +289,7 @@ def command_lines(folder):
         "fit {0}/grr.toml --draws 100 --page {0}/p.html",
         "fit {0}/grr.toml --draws 100 --output {0}/p.nc",
         "fit {0}/grr.toml --explain",
-        "fit {0}/both.toml --draws 100 --set noncompliance.careless=uniform --set noncompliance_prior=2,18",
+        "fit {0}/both.toml --draws 100 --set noncompliance.careless=uniform --noncompliance-prior 2,18",
         "fit {0}/cells.toml --draws 100",
         "fit {0}/cells.toml --draws 100 --prior hierarchical",
         "fit example:nigeria --draws 100 --top 2",
@@ -302,8 +302,8 @@ def command_lines(folder):
         "regress {0}/rows.csv report~x " + warner + " --draws 100",
         "private-groups {0}/rows.csv --value x --report report --protocol warner -p p=0.8 --categories no,yes --draws 50",
         "associate example:wada --draws 100",
-        "plan --categories 4 --epsilon 1 --users 1000",
-        "simulate {0}/sim.toml --categories 5 --users 200 -p epsilon=1",
+        "plan --n-categories 4 --epsilon 1 --users 1000",
+        "simulate {0}/sim.toml --n-categories 5 --users 200 -p epsilon=1",
         "protocols --json",
     ):
         yield line.format(folder).split()

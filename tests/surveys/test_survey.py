@@ -8,18 +8,19 @@ import pytest
 from commands import run
 from samples import from_sample
 from scipy import stats
+from tabulated import each_row
 
 from ldpbayes import GRR, Cells, comparisons, contrast, fit, poststratify, read, regress, show, write
 from ldpbayes.collections.survey import design_effect
 from ldpbayes.errors import ArgumentError, DataError, DiagnosticWarning, InfeasibleError
 from ldpbayes.estimators import MLE, Oracle
 from ldpbayes.methods import Exact
-from ldpbayes.methods.nuts import JOINT
 from ldpbayes.methods.problem import scaled
 from ldpbayes.priors import Compliance, Dirichlet
 from ldpbayes.protocols import designs
 from ldpbayes.result.cells import select
 from ldpbayes.result.facts import facts_of
+from ldpbayes.road.methods import JOINT
 from ldpbayes.robust import sensitivity
 
 
@@ -114,7 +115,7 @@ def test_a_domain_of_few_clusters_knows_no_more_than_they_do():
     assert one.respondents == 1.0 and np.isnan(one.variance).all()  # the village may be of one mind
     alike = design_effect(y, clusters=villages, device=[[0.1]], frame={"": (40.0, 480.0)})  # z = 0 in both
     assert alike.value == pytest.approx(0) and alike.respondents == pytest.approx(12 / (0.1 / (0.25 * 12 / 11)))
-    with pytest.raises(DataError, match="do not vary"):
+    with pytest.raises(DataError, match="not vary"):
         design_effect(y, clusters=villages, frame={"": (40.0, 480.0)})
 
 
@@ -158,7 +159,7 @@ def test_standard_error_is_that_of_the_stratified_estimator():
     assert found.distribution[1] == pytest.approx((share - low) / (high - low), abs=1e-6)
     assert found.standard_error[1] == pytest.approx(np.sqrt(error) / weights.sum() / (high - low), rel=1e-6)
     assert "linearized" in found.outcome
-    with pytest.raises(ArgumentError, match="takes no sampling weights"):
+    with pytest.raises(ArgumentError, match="sampling weights"):
         Oracle()(collection)
 
 
@@ -289,7 +290,7 @@ def test_a_population_alone_is_a_design_too(tmp_path, capsys):
     path = written(tmp_path)
     path.write_text("\n".join(line for line in TOML.splitlines() if line[:1] not in ("w", "s") and line[:3] != "clu"))
     status, out, _ = run(capsys, "fit", path, "--draws", "50", "--seed", "1", "--set", "population_size=400")
-    assert status == 0 and "Sampled with a finite population." in out
+    assert status == 0 and "finite population" in out
     found = read(path, population_size=400)
     table = pyarrow.csv.read_csv(tmp_path / "t.csv")
     frame = read(table, GRR(2, 2.0), report="answer", categories=["no", "yes"], population_size=400)
@@ -302,14 +303,14 @@ def test_a_population_alone_is_a_design_too(tmp_path, capsys):
     assert errors[3] < MLE()(read(path)).standard_error[1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "row, match",
     [
-        (",r0,v1,no", "'w': holds missing values"),
+        (",r0,v1,no", "'w'.*missing"),
         ("0,r0,v1,no", "above 0, got '0'"),
         ("x,r0,v1,no", "above 0, got 'x'"),
-        ("1,,v1,no", "'region': holds missing values"),
-        ("1,alone,v1,no", "'alone' has a single cluster"),
+        ("1,,v1,no", "'region'.*missing"),
+        ("1,alone,v1,no", "'alone'.*cluster"),
     ],
 )
 def test_bad_columns_are_one_sentence(tmp_path, row, match):
@@ -430,12 +431,12 @@ def test_a_prior_over_weighted_cells_never_counts_them_as_whole_reports():
     tree = fit(cells, "hierarchical", random_seed=1, draws=250)
     assert tree.attrs["method"] != "nuts" and "seudo-posterior" in tree.attrs["pseudo"]
     days = fit(cells, "days", method="weighted", random_seed=1, draws=250)  # knows its evidence, which weights do not have
-    assert "evidence have no meaning" in days.attrs["pseudo"] and "log_evidence" not in facts_of(days)
+    assert "no meaning" in days.attrs["pseudo"] and "log_evidence" not in facts_of(days)
     with pytest.raises(InfeasibleError):
         fit(cells, "hierarchical", random_seed=1, exclude=[name for name in JOINT if name != "nuts"])
-    with pytest.raises(ArgumentError, match="cannot be pooled"):
+    with pytest.raises(ArgumentError, match=r"cannot.*pooled"):
         cells.pooled()
-    with pytest.raises(ArgumentError, match="cannot be added"):
+    with pytest.raises(ArgumentError, match=r"cannot.*added"):
         collection + other
 
 
@@ -521,10 +522,10 @@ def test_sums_and_differences_of_cells_with_clusters_in_common_say_what_they_lea
         lambda tree: poststratify(tree, {"f": 1, "m": 1}),
         lambda tree: contrast(tree, "yes", "yes", cell="f", other_cell="m"),
     ):
-        with pytest.warns(DiagnosticWarning, match="clusters in common"):
-            assert "clusters in common" in str(ask(apart).page())
+        with pytest.warns(DiagnosticWarning, match=r"clusters.*common"):
+            assert "in common" in str(ask(apart).page())
     pooled = fit(read(pyarrow.table(frame), designs.direct(), **asked, by="sex"), "hierarchical", random_seed=1)
-    assert "clusters in common" in str(pooled.page()) and "clusters" not in facts_of(select(apart, "f"))
+    assert "in common" in str(pooled.page()) and "clusters" not in facts_of(select(apart, "f"))
     regions = read(pyarrow.table(frame | {"sex": np.where(village < 30, "f", "m")}), designs.direct(), **asked, by="sex")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

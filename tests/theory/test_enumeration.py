@@ -179,7 +179,7 @@ def test_too_many_tallies_and_other_priors_are_refused():
     with pytest.raises(InfeasibleError, match="inf tallies"):
         Enumeration()(large, Dirichlet.flat(1024))
     survey, alpha = small_collections()["GRR"]
-    with pytest.raises(InfeasibleError, match="too many to sum over"):
+    with pytest.raises(InfeasibleError, match="too many"):
         Enumeration(most=100)(survey, Dirichlet(alpha))
-    with pytest.raises(InfeasibleError, match="needs a Dirichlet prior"):
+    with pytest.raises(InfeasibleError, match="Dirichlet prior"):
         Enumeration()(survey, "learnt")

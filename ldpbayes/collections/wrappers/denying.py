@@ -28,7 +28,7 @@ class Denying(AbstractWrapper):
     )
     remedy = (
         "A device beside the channel in which they deny, which tells all categories apart, identifies it; with an "
-        "informative prior, such as Denial(denial=(2, 18)) or --set deniers_prior=2,18, a fit is possible"
+        "informative prior, such as Denial(denial=(2, 18)) or --deniers-prior 2,18, a fit is possible"
     )
     usual = 0.5
 

@@ -27,7 +27,7 @@ class Ignoring(AbstractWrapper):
     )
     remedy = (
         "A second channel with another ε, or asking some of the respondents directly, may identify it; with an "
-        "informative prior, such as Compliance(gamma=(2, 18)) or --set noncompliance_prior=2,18, a fit is possible"
+        "informative prior, such as Compliance(gamma=(2, 18)) or --noncompliance-prior 2,18, a fit is possible"
     )
     usual = 0.1
 

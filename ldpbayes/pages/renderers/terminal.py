@@ -14,11 +14,13 @@ from ldpbayes.errors import printable
 from ldpbayes.pages.page import Kind, Page, Table
 from ldpbayes.pages.rendering import AbstractRenderer
 
-#: Width of tables that go to a file or a pipe, where COLUMNS does not set another.
+#: Display: Width of tables that go to a file or a pipe, where COLUMNS does not set another.
 PIPE_WIDTH = 140
-#: Text wraps at spaces; single words are kept whole up to this width.
+#: Display: Columns of a table on a line of at most a hundred characters; more in proportion on a wider one.
+COLUMNS = 8
+#: Display: Text wraps at spaces; single words are kept whole up to this width.
 LONGEST_WORD = 24
-#: Text columns are at least this wide (or as wide as their text).
+#: Display: Text columns are at least this wide (or as wide as their text).
 NARROWEST_TEXT = 12
 _STYLES = {Kind.WARNING: "red", Kind.VERDICT: "green"}
 
@@ -57,7 +59,7 @@ class Terminal(AbstractRenderer):
 
     def _print(self, page, file, color):
         width = self.width or line_width()
-        wrapped = self.width is not None or sys.stdout.isatty()
+        wrapped = self.width is not None or sys.stdout.isatty() or _stated_width() is not None
         if page.summary:
             _console(file, width, color).print(visible(page.summary), soft_wrap=not wrapped)
         for i, table in enumerate(page.tables):
@@ -82,17 +84,24 @@ class Terminal(AbstractRenderer):
 
 def line_width() -> int:
     """Return the width of the terminal, or COLUMNS, or PIPE_WIDTH where output goes to a file or a pipe."""
-    stated = os.environ.get("COLUMNS", "")
-    if stated.isdigit() and int(stated) > 0:
-        return int(stated)
+    stated = _stated_width()
+    if stated is not None:
+        return stated
     return out.width if sys.stdout.isatty() else PIPE_WIDTH
+
+
+def _stated_width():
+    """Return the number of characters a line that COLUMNS states; None where it states none."""
+    stated = os.environ.get("COLUMNS", "")
+    return int(stated) if stated.isdigit() and int(stated) > 0 else None
 
 
 def layout(table: Table, width: int) -> tuple[list[int], list[int]]:
     """Return (positions of the columns kept, their widths) for a line of some width.
 
     Columns of numbers are at least as wide as their longest number; headings and columns of text may wrap. Where even
-    that is too wide, the column with the largest priority goes first; columns of priority 0 stay, however narrow the line.
+    that is too wide, or there are more than COLUMNS for a hundred characters, the column with the largest priority goes
+    first; columns of priority 0 stay, however narrow the line.
     """
     texts = table.texts()
     natural, least = [], []
@@ -109,7 +118,8 @@ def layout(table: Table, width: int) -> tuple[list[int], list[int]]:
             least.append(max([words, *lengths]))
             natural.append(max(least[-1], cell_len(heading)))
     places = list(range(len(natural)))
-    while sum(least[i] + 3 for i in places) + 1 > width:
+    most = COLUMNS * max(width, 100) // 100
+    while sum(least[i] + 3 for i in places) + 1 > width or len(places) > most:
         droppable = [i for i in places if table.columns[i].priority > 0]
         if not droppable:
             break
