@@ -221,7 +221,7 @@ class Channel(AbstractMatrix):
         if self.law is not None:
             raise InfeasibleError(
                 f"The probabilities of {self.design} are not known exactly. Such a device goes with fit, check, crosscheck, "
-                "regress and planning.validation, and observe takes a tensor as channel; all else needs its known()."
+                "regress and planning.validation; observe takes a tensor as channel; all else needs the device's known()."
             )
 
     def known(self) -> "Channel":
