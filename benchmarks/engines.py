@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from ldpbayes import fit
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import ConvergenceError
-from ldpbayes.methods.expanded import weighted
+from ldpbayes.methods.expanded import weighted_draws
 from ldpbayes.priors import as_prior
 from ldpbayes.protocols import GRR
 from ldpbayes.protocols.hadamard import HadamardResponse
@@ -102,9 +102,9 @@ def full_size(sizes, n, epsilon, console):
         for label, build in PROTOCOLS.items():
             collection = survey(build(a, epsilon), n)
             jeffreys, rng = np.full(a, 0.5), np.random.default_rng(1)
-            weighted(collection.rows, jeffreys, 50, rng)  # loads the compiled kernels
+            weighted_draws(collection.rows, jeffreys, 50, rng)  # loads the compiled kernels
             start = time.process_time()
-            found = weighted(collection.rows, jeffreys, 2000, rng)[0]
+            found = weighted_draws(collection.rows, jeffreys, 2000, rng)[0]
             seconds = time.process_time() - start
             row = [f"{seconds:.2f}", f"{found.k_hat:.2f}", f"{found.effective_sample:,.0f}", f"{found.shift:.3f}"]
             table.add_row(label, str(a), *row)

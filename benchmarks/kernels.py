@@ -18,7 +18,7 @@ import numpy as np
 import ldpbayes as lb
 from ldpbayes import hashing
 from ldpbayes.estimators.mle import maximize
-from ldpbayes.methods.expanded import weighted
+from ldpbayes.methods.expanded import weighted_draws
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.unary import UnaryEncoding
@@ -106,10 +106,10 @@ def collected(n, a, epsilon=1.0):
 def posterior(n, a, draws):
     """Return CPU seconds of a posterior with so many weighted draws."""
     flat, rng = np.ones(a), np.random.default_rng(1)
-    weighted(collected(2000, a).rows, flat, draws, rng)  # compiles
+    weighted_draws(collected(2000, a).rows, flat, draws, rng)  # compiles
     collection = collected(n, a)
     start = time.process_time()
-    weighted(collection.rows, flat, draws, rng)
+    weighted_draws(collection.rows, flat, draws, rng)
     return time.process_time() - start
 
 

@@ -24,6 +24,7 @@ release = version = ldpbayes.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
     "numpydoc",
     "myst_nb",
     "sphinx_design",
@@ -38,7 +39,12 @@ myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
 html_theme = "pydata_sphinx_theme"
 html_title = "ldpbayes"
-html_theme_options = {"navbar_end": ["theme-switcher"], "show_toc_level": 2, "secondary_sidebar_items": ["page-toc"]}
+html_theme_options = {
+    "navbar_end": ["theme-switcher"],
+    "header_links_before_dropdown": 5,  # one row at 1,280 pixels: what follows in the list of the first page is under "More"
+    "show_toc_level": 2,
+    "secondary_sidebar_items": ["page-toc"],
+}
 html_sidebars = {page.stem: [] for page in HERE.glob("*.md") if page.stem != "learn"}  # nothing lies below these pages
 html_sidebars |= {folder: [] for folder in ("tutorials/*", "studies/*")}  # wide tables need the room
 html_show_sourcelink = False

@@ -1,42 +1,46 @@
 """Limits of memory, of double precision and of formats, for the modules beside this one."""
 
-#: Longest TOML file, in bytes; its keys, tables and lists; and parts of a key. Every part takes the parser a kilobyte.
+#: Memory: Longest TOML file, in bytes; its keys, tables and lists; and parts of a key. Every part takes the parser a
+#: kilobyte.
 MAX_TOML_BYTES, MAX_TOML_ENTRIES, MAX_DOTS = 2**24, 2**15, 8
-#: Brackets within brackets of a line of JSON: Arrow goes one call deeper for each.
+#: Memory: Brackets within brackets of a line of JSON: Arrow goes one call deeper for each.
 MAX_NESTING = 64
-#: Above this a report equals the value to within e^-50 < 2e-22, and e^epsilon leaves no room in double precision.
+#: Mathematics: Above this a report equals the value to within e^-50 < 2e-22, and e^epsilon leaves no room in double
+#: precision.
 MAX_EPSILON = 50.0
-#: Below this e^epsilon - 1 is lost in the rounding of rates and thresholds, and an estimate needs more than 1e18 reports.
+#: Mathematics: Below this e^epsilon - 1 is lost in the rounding of rates and thresholds, and an estimate needs more than
+#: 1e18 reports.
 MIN_EPSILON = 1e-9
-#: A hundred times everybody alive; far above it the windows of the exact sums no longer fit in memory.
+#: Memory: A hundred times everybody alive; far above it the windows of the exact sums no longer fit in memory. The bank's
+#: 317 problems never cross it.
 MAX_COUNT = 10**12
-#: Categories of one collection; draws of more would not fit in memory.
+#: Memory: Categories of one collection; draws of more would not fit in memory. The bank's 317 problems never cross it.
 MAX_CATEGORIES = 2**22
-#: Most cells of a table of attributes.
+#: Memory: Most cells of a table of attributes. The bank's 317 problems never cross it.
 MAX_CELLS = 2**20
-#: Intervals have at least this probability, and leave out at least as much.
+#: Mathematics: Intervals have at least this probability, and leave out at least as much.
 MIN_LEVEL = 1e-9
-#: Positive numbers have squares, and are divisors of squares, in double precision.
+#: Mathematics: Positive numbers have squares, and are divisors of squares, in double precision.
 LARGEST = 1e150
-#: Seeds stay below this: NetCDF stores no larger integer.
+#: Format: Seeds stay below this: NetCDF stores no larger integer.
 MAX_SEED = 2**63
-#: Bytes that the draws of one result may take.
+#: Memory: Bytes that the draws of one result may take. The bank's 317 problems never cross it.
 MAX_DRAWS_BYTES = 2**33
-#: A bucket's share is within this relative distance of 1/g at the largest g: MAX_BUCKETS / 2^32 = 2^-12.
+#: Mathematics: A bucket's share is within this relative distance of 1/g at the largest g: MAX_BUCKETS / 2^32 = 2^-12.
 MAX_BUCKETS = 2**20
-#: Most entries of a protocol's table of buckets, one for each cohort, hash and category.
+#: Memory: Most entries of a protocol's table of buckets, one for each cohort, hash and category.
 MAX_TABLE = 2**24
-#: Entries hashed at a time: the working arrays stay in the cache.
+#: Memory: Entries hashed at a time: the working arrays stay in the cache.
 HASHED_TOGETHER = 2**16
-#: Bits of one comparison; a threshold N means probability N / 2**BITS exactly.
+#: Mathematics: Bits of one comparison; a threshold N means probability N / 2**BITS exactly.
 BITS = 128
-#: Bits of one digit of Python's large integers.
+#: Format: Bits of one digit of Python's large integers.
 DIGIT = 30
-#: Bytes of the key from which a device draws its permanent answers.
+#: Format: Bytes of the key from which a device draws its permanent answers.
 KEY_BYTES = 32
-#: Values of one expression, and results of a client, that ``outcomes`` goes through.
+#: Memory: Values of one expression, and results of a client, that ``outcomes`` goes through.
 MANY_VALUES, MAX_OUTCOMES = 2**12, 2**20
-#: Rows of a file of reports; NumPy draws no users from a larger urn.
+#: Format: Rows of a file of reports; NumPy draws no users from a larger urn.
 MAX_ROWS = 10**9 - 1
-#: Users whose reports are in memory together.
+#: Memory: Users whose reports are in memory together.
 USERS_TOGETHER = 2**18

@@ -13,9 +13,9 @@ import warnings
 from collections.abc import Iterable, Iterator
 from datetime import date
 
-#: Longest sentence of an error, in characters; the middle of a longer one is left out.
+#: Display: Longest sentence of an error, in characters; the middle of a longer one is left out.
 MAX_SENTENCE = 2000
-#: Longest quotation of one value.
+#: Display: Longest quotation of one value.
 MAX_SHOWN = 80
 
 #: How the names of files between the caller and a warning begin: of the package, and of decorators around its functions.

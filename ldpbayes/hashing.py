@@ -17,10 +17,10 @@ from ldpbayes.errors import ArgumentError, shown
 FAMILIES = ("ldpbayes", "xxhash")
 
 
-#: Entries up to which supports are hashed in NumPy, which takes less time than loading the compiled kernel.
+#: Time: Entries up to which supports are hashed in NumPy, which takes less time than loading the compiled kernel.
 SMALL = 2**18
 
-#: Users below which public seeds are drawn one by one.
+#: Time: Users below which public seeds are drawn one by one.
 FEW = 2**13
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

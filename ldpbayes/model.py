@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
 
 LIKELIHOODS = ("full", "surrogate")
-#: Cells are first expanded at their pooled mean with a standard deviation of this share of it.
+#: Rule: Cells are first expanded at their pooled mean with a standard deviation of this share of it.
 FIRST_SPREAD = 0.3
 
 

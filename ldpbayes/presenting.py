@@ -149,7 +149,7 @@ class AbstractResult(Recorded):
         _pages().save(self, path)
 
     @property
-    def notes(self) -> Any:  # of some a text
+    def notes(self) -> tuple[str, ...]:
         """What the page says beside the answer and its tables, warnings first: a tuple of sentences."""
         return tuple(note.text for note in self.page().ranked())
 

@@ -15,6 +15,8 @@ dicts by the names below, whose values name modules of the room as text, so that
 - ``TABLES``: a table of the page of a fit → the function that makes it of a result, or returns None.
 - ``FIGURES``: a figure beside the page of a fit → the function that makes it of a result and its data, or returns None.
 - ``ODDS``: an attribute of results, or the full name of a class → the function that makes their odds ratios.
+- ``DENSITIES``: an attribute of results → the function that returns the log-density of what was observed beside a report,
+  given each answer, (draws, rows, categories), of a result, rows of the group ``outcome_design`` and outcomes.
 - ``ANSWERS``: a figure beside the page of an answer → the function that makes it of the answer, or returns None.
 - ``SOURCES``: a library → the function that makes a source of its data, or returns None; asked where the library is loaded.
 - ``CELLS``: "read" and "write" → the functions for files of cells without their reports. The first is given paths, and says

@@ -196,7 +196,7 @@ def populations(rows):
                 curve(axes, found, estimator, label=text)
         if here:
             a, n = here[0]["n_categories"], here[0]["n_reports"]
-            floor = [bounds.exact_floor(a, e, "frequency").value / n for e in figures.EPSILONS]
+            floor = [bounds.exact_bound(a, e, "frequency").value / n for e in figures.EPSILONS]
             axes.plot(figures.EPSILONS, floor, color=BLACK, ls="--", lw=1, label=FLOORS["floor"][0])
             axes.set(title=f"{title}, n = {n:,}")
         axes.set(yscale="log")
@@ -537,7 +537,7 @@ def subset(rows):
         table.append(texts)
         best = pick(here, protocol="subset", population="flat", estimator="posterior_mean")
         texts = [f"{d}", f"{epsilon:g}"]
-        texts.append(f"{bounds.exact_floor(d, epsilon).value / 10_000:.3g}")
+        texts.append(f"{bounds.exact_bound(d, epsilon).value / 10_000:.3g}")
         for protocol in MECHANISMS:
             found = [
                 r
@@ -590,7 +590,7 @@ def subset(rows):
                         x, y, 2 * np.nan_to_num(error), color=color, marker=marker, ls=dash, ms=3, lw=1, label=label
                     )
         x = np.geomspace(figures.TABLE[d][0], figures.TABLE[d][-1], 40)
-        axes.plot(x, [bounds.exact_floor(d, e).value / 1e4 for e in x], color=BLACK, ls="--", lw=1, label=FLOORS["floor"][0])
+        axes.plot(x, [bounds.exact_bound(d, e).value / 1e4 for e in x], color=BLACK, ls="--", lw=1, label=FLOORS["floor"][0])
         top = max((row["value"] for row in here), default=1.0)
         axes.set(xscale="log", yscale="log", title=f"{d} categories", ylim=(None, 3 * min(top, 1.0)))
         if x[-1] < 10 * x[0]:  # less than a decade: ticks at round numbers, since those between decades overprint each other

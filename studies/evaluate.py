@@ -12,7 +12,7 @@ from ldpbayes.estimators.oracle import Oracle
 from ldpbayes.estimators.postprocess import norm_sub, project_to_simplex, truncate_and_renormalize
 from ldpbayes.fitting import fit
 from ldpbayes.methods.exact import Exact
-from ldpbayes.methods.expanded import weighted
+from ldpbayes.methods.expanded import weighted_draws
 from ldpbayes.methods.frequency import frequency_moments
 from ldpbayes.planning import risk
 from ldpbayes.priors import as_prior
@@ -76,7 +76,7 @@ def quick_moments(collection, prior, rng):
         pass
     if collection.n_categories > 2:
         with np.errstate(over="ignore"):  # weights too uneven to use overflow in their own diagnostic
-            found = weighted(collection.rows, prior.alpha, DRAWN, rng)[0]
+            found = weighted_draws(collection.rows, prior.alpha, DRAWN, rng)[0]
         if found.verdict.accepted:
             mean = found.weight @ found.distribution
             return mean, found.weight @ (found.distribution - mean) ** 2

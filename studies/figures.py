@@ -94,7 +94,7 @@ def floors(cell):
     """Return the lines with the floors under the mean squared error that a cell has: nothing is simulated but P.
 
     "bound" and "bound_any" are the large-n floors of Corollary 4.3 and Theorem 4.5 of Lopuhaä-Zwakenberg et al. (2020),
-    "bound_finite" that of Theorem 4.1 at this n, "floor" the least worst case of any protocol: theory.bounds.exact_floor.
+    "bound_finite" that of Theorem 4.1 at this n, "floor" the least worst case of any protocol: theory.bounds.exact_bound.
     """
     from ldpbayes.theory import bounds
 
@@ -105,7 +105,7 @@ def floors(cell):
         found = {
             "bound": bounds.corollary_4_3(protocol, prior, target, draws=400 if a <= 64 else 2),
             "bound_any": bounds.theorem_4_5(a, cell["epsilon"], target),
-            "floor": bounds.exact_floor(a, cell["epsilon"], target),
+            "floor": bounds.exact_bound(a, cell["epsilon"], target),
         }
         found = {name: (value.value / n, value.standard_error / n) for name, value in found.items()}
         if target == "distribution" and cell["protocol"] == "grr":

@@ -109,7 +109,7 @@ BUILT_ON = {
         "methods.quadrature",
         "methods.servers",
     },
-    "methods.nuts": {"methods.hmc", "methods.sampler", "methods.weighted"},
+    "methods.nuts": {"methods.sampler"},
     "methods.problem": {"methods.expansion"},
     "methods.sampler": {"methods.expanded", "methods.walk"},
     "methods.servers": {"methods.expanded", "methods.floor", "methods.quadrature"},
@@ -153,7 +153,7 @@ HOMES = {
     "nutpie": {"inference.nuts", "methods.nuts"},
     "cvxpy": {"estimators.solvers.convex", "robust.convex"},
     "arviz_stats": {"inference.importance", "inference.diagnostics"},
-    "matplotlib": {"plots", "plots.base"},
+    "matplotlib": {"plots", "plots.base", "presenting"},  # the last for types alone
     "narwhals": {"sources.frames"},
     "pyspark": {"scanning.spark"},
     "typer": {"cli", "cli.options"},
@@ -203,11 +203,12 @@ def is_door(tree):
 
 
 def inner_imports():
-    """Yield (name, modules below ldpbayes that it imports); of lists of public names, without those for type checkers."""
-    doors = {name: tree for name, tree in modules() if is_door(tree)}
+    """Yield (name, modules below ldpbayes that it imports); of lists of names, without those for type checkers."""
+    trees = dict(modules())
+    doors = {name for name, tree in trees.items() if is_door(tree)}
     for name, used in imports_of("ldpbayes"):
-        if name in doors:
-            body = [node for node in doors[name].body if "TYPE_CHECKING" not in ast.unparse(node)]
+        if name in doors or name == "presenting":  # whose page() states the type of what the layer of pages makes
+            body = [node for node in trees[name].body if not ast.unparse(node).startswith("if TYPE_CHECKING")]
             used = sorted(set(imports(ast.Module(body, []), "ldpbayes")))
         yield name, [other.removeprefix("ldpbayes.") for other in used if other.startswith("ldpbayes.")]
 

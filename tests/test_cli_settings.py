@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import pathlib
 import re
 
 import pytest
@@ -79,6 +80,8 @@ def test_every_key_is_one_of_a_collection_file():
     known = {*collection_file._COLLECTION, *collection_file._CHANNEL}
     for key in settings.KEYS:
         assert key.pattern.partition(".")[0] in known
+    page = (pathlib.Path(__file__).parents[1] / "docs" / "howto" / "collection-files.md").read_text()
+    assert all(f"`{key.pattern}`" in page for key in settings.KEYS)
     for keys in (*settings.USED.values(), settings.OF_TABLE):
         assert {key.pattern for key in keys} <= {key.pattern for key in settings.KEYS}
 

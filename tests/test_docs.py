@@ -42,7 +42,20 @@ def numbers(text):
     return [float(found.replace(",", "")) for found in NUMBER.findall(text)]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT / "docs")))
+#: Pages whose examples take more than five seconds: `make calibrate` runs these.
+LONG_PAGES = (
+    "reports-at-scale",
+    "from-ldp-packages",
+    "direct-questions",
+    "survey-to-population",
+    "gallery",
+    "repeated-reports",
+    "arviz",
+)
+PAGES_AND_MARKS = [pytest.param(page, marks=pytest.mark.calibrate if page.stem in LONG_PAGES else ()) for page in PAGES]
+
+
+@pytest.mark.parametrize("page", PAGES_AND_MARKS, ids=lambda path: str(path.relative_to(ROOT / "docs")))
 def test_examples_run(page, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace = {}

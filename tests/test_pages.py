@@ -527,7 +527,9 @@ def test_one_rule_of_endings_keeps_everything(minarets, tmp_path):
         assert (tmp_path / f"{i}.html").read_text().startswith("<!DOCTYPE html>")
     for i, result in enumerate((minarets, hull, scanned)):
         result.save(tmp_path / f"own{i}.md")
-        assert (tmp_path / f"own{i}.md").read_text() == result.page().render("markdown") or result.page().figures
+        written, page = (tmp_path / f"own{i}.md").read_text(), result.page()
+        assert set(page.render("markdown").splitlines()) <= set(written.splitlines())
+        assert written.count("![") == len(page.figures)
         assert len(result.table()) == len(result.page().tables[0].complete().rows)
     lb.save(minarets, tmp_path / "m.nc")
     assert "summary" in lb.load(tmp_path / "m.nc").children

@@ -19,7 +19,7 @@ from ldpbayes.methods.conditioned_product import ConditionedProduct, PowerFactor
 from ldpbayes.methods.exact import Exact
 from ldpbayes.priors import as_prior
 from ldpbayes.protocols.grr import GRR
-from ldpbayes.theory.bounds import exact_floor
+from ldpbayes.theory.bounds import exact_bound
 from studies import __main__ as command
 from studies import figures, hashed, vectorized
 from studies.common import POPULATIONS
@@ -405,7 +405,7 @@ def test_floors_stand_below_what_they_bound():
             stored(name, estimator="oracle", metric="mse", target="frequency"), key=lambda row: row["replications"]
         )
         for row in {setting_of(row): row for row in rows}.values():
-            floor = exact_floor(row["n_categories"], row["epsilon"], "frequency").value / row["n_reports"]
+            floor = exact_bound(row["n_categories"], row["epsilon"], "frequency").value / row["n_reports"]
             assert row["value"] + 5 * row["standard_error"] > floor, row
     held = {}
     for row in stored("risk", part="exact"):

@@ -33,7 +33,7 @@ def test_python_examples_print_what_the_readme_shows(examples, capsys, tmp_path,
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         exec(blocks[0], namespace)
-        (shown,), printed = re.findall(r"```\n(Social.*?)```", TEXT, re.S), capsys.readouterr().out
+        (shown,), printed = re.findall(r"```\n(From.*?)```", TEXT, re.S), capsys.readouterr().out
         assert [re.sub(r"[\d.,]+", "#", line) for line in shown.splitlines()] == [
             re.sub(r"[\d.,]+", "#", line) for line in printed.splitlines()[: len(shown.splitlines())]
         ]

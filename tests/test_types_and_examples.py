@@ -13,6 +13,12 @@ import warnings
 import pytest
 
 import ldpbayes as lb
+from ldpbayes.answer import Answer
+from ldpbayes.estimators.estimate import Estimate
+from ldpbayes.fitness.base import Fitness
+from ldpbayes.fitness.cells import CellsFitness
+from ldpbayes.presenting import AbstractResult
+from ldpbayes.private_groups import PrivateGroups
 from ldpbayes.result import Result
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -82,6 +88,77 @@ def test_annotations_take_sequences_and_fit_has_a_type():
 def test_the_readme_type_checks_under_the_strictest_rules():
     done = subprocess.run([sys.executable, ROOT / "tools" / "type_readme.py"], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stdout
+
+
+#: What mypy may say of pages, by a part of its line, and why.
+TOLERATED = {
+    '"Tally | Collection | Cells"': "read returns what the source holds, and the page knows what that is",
+    "AbstractCrafting | None": "a protocol that cannot be attacked so has None",
+    "AbstractDecoder | None": "a protocol without an unbiased estimate has None",
+    "DuckDBPyRelation | None": "of another library",
+    "SparkSession": "the cluster of the reader",
+    'has no attribute "remote"': "of Ray's decorator",
+    "dict[str, object]": "settings in a dict, which hold values of several types",
+    '"**dict[str': "the same",
+    "Module has no attribute": "of another library",
+    'No overload variant of "regress"': "the same",
+    "Value | list[Any]": "a list that the notebook made",
+    "tuple[AbstractLaw, ...]": "texts become laws",
+    'expected "Partial': "sums that start at 0, or come from a cluster",
+    "already defined": "one block for each kind of cluster",
+    "tuple[str, ...] | None": "a tally without labels has None",
+    'base class "AbstractPrior"': "a prior without a size has None until it is asked for one",
+    'Unsupported operand types for - ("None"': "the same",
+    "Need type annotation": "of the notebook's own dict",
+}
+#: Names whose type another library keeps to itself (pandas, PyArrow, ArviZ and PyMC have no types), and what a result was
+#: fitted to, which rooms have of their own kinds.
+FOREIGN = {"build_model", "fitted", "frame", "loo", "table", "write"}
+
+#: Classes of answers, whose names are asked for beside those of the door.
+CLASSES = (AbstractResult, Answer, CellsFitness, Estimate, Fitness, PrivateGroups, Result, lb.pages.Page, lb.planning.Plans)
+
+
+def type_tool():
+    spec = importlib.util.spec_from_file_location("type_readme", ROOT / "tools" / "type_readme.py")
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    return tool
+
+
+def answers_of_the_door():
+    """Return the expressions whose types are asked for: names of the door, and what answers and data have."""
+    lines = (ROOT / "tests" / "data" / "signatures.txt").read_text().splitlines()
+    names = [match[0] for line in lines if (match := re.match(r"[A-Za-z][\w.]*(?=\(|$)", line))]
+    for cls in CLASSES:
+        names += [f"{cls.__name__}.{name}" for name in vars(cls) if not name.startswith("_")]
+    names += [
+        f"{made}.{name}" for made in ("GRR(3, 1.0)", "protocols.crosswise(0.25)") for name in ("epsilon", "n_categories")
+    ]
+    return names
+
+
+@pytest.mark.calibrate
+def test_nothing_at_the_door_is_of_any_type_and_pages_type_check():
+    """One run of mypy, some 30 CPU seconds: what the door returns, and each page of the docs as a script."""
+    classes, names = [cls.__name__ for cls in CLASSES], answers_of_the_door()
+    modules = sorted({name.rpartition(".")[0] for name in names if re.fullmatch(r"[a-z_.0-9]+", name) and "." in name})
+    imports = [f"from {cls.__module__} import {cls.__name__}" for cls in CLASSES]
+    opening = ["import ldpbayes as lb", *(f"import ldpbayes.{name}" for name in modules), *imports]
+    asked = [name if name.split(".")[0] in classes else f"lb.{name}" for name in names]
+    scripts = {"door": "\n".join([*opening, *(f"reveal_type({name})" for name in asked)])}
+    pages = [page for page in [*PAGES, *sorted((ROOT / "notebooks").glob("*.ipynb"))] if "_build" not in page.parts]
+    tool = type_tool()
+    scripts |= {str(page.relative_to(ROOT)): script for page in pages if (script := tool.script_of(page))}
+    said, _ = tool.check(scripts, "--config-file", str(ROOT / "pyproject.toml"), *tool.OF_PAGES)
+    lines = said.splitlines()
+    wrong = [line for line in lines if ": error:" in line and not any(part in line for part in TOLERATED)]
+    assert not wrong, "\n".join(wrong)
+    found = {int(match[1]): match[2] for line in lines if (match := re.match(r'door\.py:(\d+): note: .*"(.*)"$', line))}
+    revealed = [found[len(opening) + 1 + i] for i in range(len(asked))]
+    returned = {name: text.rpartition("-> ")[2] for name, text in zip(asked, revealed, strict=True) if "-> " in text}
+    untyped = {name: text for name, text in returned.items() if re.search(r"^Any$|\| Any\b|^tuple\[Any, Any\]", text)}
+    assert not {name for name in untyped if name.rpartition(".")[2] not in FOREIGN}, untyped
 
 
 def test_notebooks_take_shipped_examples_by_name():

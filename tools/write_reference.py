@@ -65,7 +65,8 @@ def page() -> str:
     parts = [f"# Reference\n\n{entries}\n\n```{{eval-rst}}\n.. currentmodule:: ldpbayes\n"]
     for title, names in sections().items():
         listed = "\n".join(f"   {name}" for name in names)
-        parts.append(f"\n{title}\n{'-' * len(title)}\n\n.. autosummary::\n   :toctree: generated\n\n{listed}\n")
+        options = "   :toctree: generated\n   :nosignatures:"  # of overloads it would print the first's, cut
+        parts.append(f"\n{title}\n{'-' * len(title)}\n\n.. autosummary::\n{options}\n\n{listed}\n")
     return "".join([*parts, "```\n"])
 
 

@@ -27,7 +27,7 @@ from ldpbayes.presenting import recorded
 from ldpbayes.result.facts import facts_of
 from ldpbayes.result.validation import NO_DRAWS, need_draws, need_result
 
-#: Points of a lattice in two dimensions.
+#: Mathematics: Points of a lattice in two dimensions.
 LATTICE = 2**13
 
 TARGETS = ("distribution", "frequency")

@@ -1,10 +1,10 @@
 """Limits of memory, of double precision and of formats: no number here is a choice about results."""
 
-#: Step of a lattice along its second dimension: the golden section.
+#: Mathematics: Step of a lattice along its second dimension: the golden section.
 GOLDEN = (5**0.5 - 1) / 2
-#: Shares that differ by less are equal.
+#: Mathematics: Shares that differ by less are equal.
 ROUNDING = 1e-12
-#: Numbers of users are whole to this.
+#: Mathematics: Numbers of users are whole to this.
 ATOMS = 1e-6
-#: Steps of the bisection for the level of each category: to a 2^-40th of the range.
+#: Mathematics: Steps of the bisection for the level of each category: to a 2^-40th of the range.
 STEPS = 40

@@ -15,11 +15,11 @@ from ldpbayes.inference.scaling import SENSITIVITY, VERDICTS, Scaled
 from ldpbayes.protocols import AbstractProtocol
 from ldpbayes.protocols.making import has_free_epsilon, named_makers
 
-#: The prior decides a result, or is in conflict with the reports, where such categories hold more than this share.
+#: Rule: The prior decides a result, or is in conflict with the reports, where such categories hold more than this share.
 MOST = 0.5
-#: Log Bayes factor of the learnt prior against the prior used above which the latter does not fit the population.
+#: Rule: Log Bayes factor of the learnt prior against the prior used above which the latter does not fit the population.
 LARGEST_FACTOR = 3.0
-#: Room given to the advice, for shares near zero are not normal, and the ε that it may name, in tenths.
+#: Rule: Room given to the advice, for shares near zero are not normal, and the ε that it may name, in tenths.
 MARGIN, TENTHS = 2.0, range(1, 121)
 
 START, CONFLICT = "Here the prior decides: ", "Here prior and reports disagree: "

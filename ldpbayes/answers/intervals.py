@@ -16,9 +16,9 @@ from ldpbayes.estimators.confidence import intervals_at
 from ldpbayes.inference.ends import level_of_largest
 from ldpbayes.result.facts import facts_of
 
-#: Parts of the draws that are each left out once when a band made of the others is tested.
+#: Rule: Parts of the draws that are each left out once when a band made of the others is tested.
 FOLDS = 5
-#: A category whose 2 % quantile is below this share of its 76 % quantile has an interval that begins at 0.
+#: Rule: A category whose 2 % quantile is below this share of its 76 % quantile has an interval that begins at 0.
 TOUCHING = 0.02
 PARTS = "How much of each sd is sampling, how much privacy"
 

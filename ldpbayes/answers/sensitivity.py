@@ -16,11 +16,11 @@ from ldpbayes.priors.parts import log_density_of_shares
 from ldpbayes.result.compliers import extended
 from ldpbayes.result.fits import Fit
 
-#: Moves of the log of a hyperparameter that matter, for a doubling of its prior's weight.
+#: Rule: Moves of the log of a hyperparameter that matter, for a doubling of its prior's weight.
 FLOOR_LOG = 0.3
-#: Entries of the likelihood's rows up to which a fit is made again.
+#: Time: Entries of the likelihood's rows up to which a fit is made again.
 MOST_ENTRIES = 1e7
-#: An expansion stands for the likelihood where its means and sds are within this share of an sd of the posterior's.
+#: Rule: An expansion stands for the likelihood where its means and sds are within this share of an sd of the posterior's.
 LIKE = 0.15
 
 

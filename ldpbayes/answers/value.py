@@ -18,7 +18,7 @@ def worth_given(
 
     m unprotected answers would leave (1 − Σp²)/(Σα + m + 1) = Σ_x Var(P_x|Y), p = E[P|Y]: what the prior contributes is not
     counted. The least error is that of the best protocol with the largest ε of the channels at uniform P
-    (``theory.bounds.exact_floor``), the worst case over P for large n. A posterior can be narrower, because P is far from
+    (``theory.bounds.exact_bound``), the worst case over P for large n. A posterior can be narrower, because P is far from
     uniform or because the prior is informative; then the comparison is left out.
 
     Parameters
@@ -63,7 +63,7 @@ def worth_given(
     }
 
 
-#: A prior that is worth more than this share of what the reports say of a sum of categories is mentioned.
+#: Rule: A prior that is worth more than this share of what the reports say of a sum of categories is mentioned.
 MENTIONED = 0.05
 
 

@@ -189,12 +189,12 @@ class Attributes(AbstractAttributes):
         return tuple(factor.n_categories for factor in self.factors)
 
     @property
-    def n_categories(self):
+    def n_categories(self) -> int:  # type: ignore[override]
         """Number of cells of the joint table."""
         return math.prod(self.sizes)
 
     @cached_property
-    def epsilon(self):
+    def epsilon(self) -> float:  # type: ignore[override]
         levels = [factor.epsilon for factor in self.factors]
         return math.inf if math.inf in levels else float_above(sum(map(Fraction, levels)))
 

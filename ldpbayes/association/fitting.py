@@ -33,9 +33,10 @@ from ldpbayes.result.facts import facts_of, log_evidence, state
 from ldpbayes.result.fits import leaving_out
 from ldpbayes.sources.door import collected, read
 
-#: Independence of pairs is tested for at most so many pairs, each with so many draws in a chain.
+#: Time: Independence of pairs is tested for at most so many pairs, each with so many draws in a chain. The bank's 317
+#: problems never cross it.
 MAX_PAIRS, PAIR_DRAWS = 36, 500
-#: Predicted seconds of an evidence that the engine of a fit does not give.
+#: Time: Predicted seconds of an evidence that the engine of a fit does not give.
 PATIENCE = 5.0
 #: Names that an attribute cannot have: variables of the answers' tables, whose dims are the attributes.
 TAKEN = ("mean", "sd", "lower", "upper", "mcse", "median", "log_mean", "log_sd", "log_mcse", "probability_above_one")

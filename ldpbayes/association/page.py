@@ -13,7 +13,7 @@ from ldpbayes.pages.prose import as_sentences, sourced
 from ldpbayes.pages.tables import TableRows, filled, interval_of, numbers_of, of_asked, percent
 from ldpbayes.result.facts import facts_of
 
-#: A Bayes factor beyond this many to one is called strong.
+#: Rule: A Bayes factor beyond this many to one is called strong.
 STRONG = 10.0
 
 

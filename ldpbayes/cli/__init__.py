@@ -19,7 +19,8 @@ COMMANDS = (
     *("fit", "private-groups", "regress", "associate", "check", "crosscheck", "scan", "plan", "simulate"),
     "protocols",
 )
-#: Objects after which a command looks for cycles: what it imports makes a hundred thousand, and none of them is garbage.
+#: Time: Objects after which a command looks for cycles: what it imports makes a hundred thousand, and none of them is
+#: garbage.
 _ALLOCATED = 100_000
 _ABOUT = (
     "Bayesian inference from privatized categorical data: local-differential-privacy reports and randomized-response "

@@ -825,16 +825,35 @@ def parameters(pairs):
 
 
 def _value(text):
-    """Return the TOML value that a text writes, a list of the numbers between its commas, or the text."""
+    """Return the TOML value that a text writes, a list of what stands between its commas, or the text."""
     files.check_structure(f"value = {text}", "parameter")
     try:
         document: Mapping[str, Any] = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):
         if re.fullmatch(r"[-+]?(\.\d+|\d+\.)(e[-+]?\d+)?", text.strip(), re.I):  # as people write numbers, not TOML
             return float(text)
-        items = [part.strip() for part in text.split(",")]
-        numbers = len(items) > 1 and all(part and (part[0] in "-+.0123456789" or part.startswith("ln(")) for part in items)
-        return list(map(_value, items)) if numbers else text
+        items = _listed(text.strip())
+        return text if items is None else list(map(_value, items))
     if set(document) != {"value"}:  # a line break followed by another key
         raise ArgumentError(f"parameter must be name=value with one value, got {shown(text)}.")
     return document["value"]
+
+
+def _listed(text):
+    """Return the texts between the commas of a list, in brackets or not; None of a text that is none."""
+    parts, depth = [""], 0
+    for sign in text:
+        depth += (sign in "[{(") - (sign in "]})")
+        if not 0 <= depth <= 3 or sign in "\"'":  # no parameter is deeper than a matrix
+            return None
+        parts[-1] += sign
+        if sign == "," and not depth:
+            parts[-1] = parts[-1][:-1]
+            parts.append("")
+    parts = [part.strip() for part in parts]
+    if depth or not all(parts):
+        return None
+    if len(parts) > 1 or not (text[0] == "[" and text[-1] == "]"):
+        return parts if len(parts) > 1 else None
+    inside = text[1:-1].strip()
+    return _listed(inside) or [inside]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ldpbayes.collections.tally import Tally
     from ldpbayes.likelihoods import AbstractLikelihood
 
-#: Parameters of protocols are written out up to this many characters.
+#: Display: Parameters of protocols are written out up to this many characters.
 LONGEST = 60
 #: What a weighted result says of the draws of F, and why it has none.
 LEFT_OUT = "left out"
@@ -258,16 +258,40 @@ def mechanisms(channels: Mapping[str, Sequence[tuple[int, Any]]]) -> str:
     for _, tally in (pair for pairs in channels.values() for pair in pairs):
         wrapped = tally.protocol.noncompliance()
         device = tally.protocol if wrapped is None else wrapped.compliers
-        settings = ", ".join(
-            f"{key} = {value_in_words(value)}" for key, value in device.parameters().items() if key != "n_categories"
-        )
-        text = f"{device.design.replace('_', ' ')}{f' ({settings})' if settings else ''}"
+        text = design_in_words(device.design, device.parameters())
         if wrapped is not None and not wrapped.of:
             text += " that some ignore"
         elif wrapped is not None and any(law.targets[0] != x for law, x in zip(wrapped.laws, wrapped.of, strict=True)):
             text += " where some deny"
         users[text] = users.get(text, 0) + tally.n_reports
     return " and ".join(f"{n:,.0f} report{'s' * (n != 1)} through {text}" for text, n in users.items())
+
+
+def design_in_words(design: str, settings: Mapping[str, Any]) -> str:
+    """Return a design with its parameters in words; of fresh reports of a user, the design of each with their number.
+
+    Parameters
+    ----------
+    design : str
+    settings : mapping
+        As ``AbstractProtocol.parameters`` has them.
+
+    Examples
+    --------
+    >>> design_in_words("repeated", {"of": {"protocol": "grr", "epsilon": 1.0}, "times": 2})
+    'grr (epsilon = 1), 2 reports a user'
+    """
+    each = settings.get("of")
+    if isinstance(each, Mapping) and "protocol" in each:
+        inner = design_in_words(each["protocol"], {key: value for key, value in each.items() if key != "protocol"})
+        times = settings.get("times")
+        numbers = [times] if isinstance(times, int) else sorted(pair[0] for pair in times or ())
+        if not numbers:
+            return f"{inner}, several reports a user"
+        ends = " to ".join(f"{n:,}" for n in dict.fromkeys((numbers[0], numbers[-1])))
+        return f"{inner}, {ends} report{'s' * (numbers[-1] != 1)} a user"
+    stated = ", ".join(f"{key} = {value_in_words(value)}" for key, value in settings.items() if key != "n_categories")
+    return f"{design.replace('_', ' ')}{f' ({stated})' if stated else ''}"
 
 
 def value_in_words(value: Any) -> str:

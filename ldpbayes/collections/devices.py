@@ -10,7 +10,7 @@ from ldpbayes.collections.constants import MAX_OUTCOMES
 from ldpbayes.collections.noncompliance import extended
 from ldpbayes.collections.tally import Tally
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.protocols.outcomes import Outcomes
+from ldpbayes.protocols.outcomes import DeviceOutcomes
 
 
 def over_outcomes(protocols: Mapping[str, Any], categories: Sequence[str]) -> tuple[dict, tuple[str, ...]]:
@@ -37,8 +37,9 @@ def over_outcomes(protocols: Mapping[str, Any], categories: Sequence[str]) -> tu
         return dict(protocols), tuple(categories)
     if any(protocol.owners for protocol in protocols.values()):
         raise InfeasibleError(
-            "Respondents who deny or ignore the device and a device with uncertain probabilities cannot be fitted together: "
-            "state the device as known, by known(), and compare."
+            "Respondents who deny or ignore the device and a device with uncertain probabilities cannot be fitted together. "
+            "Take the device as known: by its known(), and with its probabilities at either end of their laws. What differs "
+            "between these fits is what its uncertainty could change. Or leave out who denies or ignores it."
         )
     first, *others = (device.device_law() for device in devices)
     law, places = first.beside(others, MAX_OUTCOMES)
@@ -50,7 +51,7 @@ def over_outcomes(protocols: Mapping[str, Any], categories: Sequence[str]) -> tu
         seen.append(x)
     if clash := next((label for label in labels[len(categories) :] if label in categories), None):
         raise ArgumentError(f"categories must leave the name {clash!r} to an outcome of the device; rename that one.")
-    wrapped = {protocol: Outcomes(protocol, law, kernels.get(protocol)) for protocol in protocols.values()}
+    wrapped = {protocol: DeviceOutcomes(protocol, law, kernels.get(protocol)) for protocol in protocols.values()}
     return {name: wrapped[protocol] for name, protocol in protocols.items()}, tuple(labels)
 
 

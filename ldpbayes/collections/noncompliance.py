@@ -17,7 +17,7 @@ from ldpbayes.protocols.laws import ListLaw
 from ldpbayes.protocols.noncompliance import Noncompliance, as_law
 from ldpbayes.protocols.respondents import Input
 
-#: Reports drawn to stand for a channel that cannot be written out.
+#: Rule: Reports drawn to stand for a channel that cannot be written out.
 SAMPLED = 4000
 
 

@@ -26,7 +26,8 @@ SHARED_CLUSTERS = (
     "Cells have clusters in common, so that their errors go together: the interval of each cell is right, those of sums and "
     "differences take them as independent. regress by the grouping columns, with the same cluster, has the error of both."
 )
-#: With fewer degrees of freedom a design effect is said to be uncertain: quantiles of t are 4 % and more above normal ones.
+#: Rule: With fewer degrees of freedom a design effect is said to be uncertain: quantiles of t are 4 % and more above normal
+#: ones.
 FEW = 30
 #: The one stratum of a sample without strata, which no label can have.
 ALL = ""

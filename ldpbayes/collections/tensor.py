@@ -21,7 +21,8 @@ from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
 from ldpbayes.likelihoods import Summary
 from ldpbayes.protocols.formats import places
 
-#: Protocols with at most this many possible reports are observed as one multinomial over all of them (GRR: any number).
+#: Time: Protocols with at most this many possible reports are observed as one multinomial over all of them (GRR: any
+#: number).
 MAX_OUTPUTS = 1024
 
 give_pytensor_a_folder()

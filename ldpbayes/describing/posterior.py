@@ -25,9 +25,9 @@ from ldpbayes.result.fits import Fit
 
 #: Collection and prior → log-evidence, or nan.
 EvidenceOf = Callable[[Collection, Any], float]
-#: Cells under a shared prior have point estimates beside them where there are at most so many.
+#: Time: Cells under a shared prior have point estimates beside them where there are at most so many.
 MAX_ESTIMATED = 400
-#: … and confidence intervals where cells times categories are at most so many.
+#: Time: and confidence intervals where cells times categories are at most so many.
 MAX_INTERVALS = 20_000
 
 

@@ -8,7 +8,7 @@ from ldpbayes.errors import ArgumentError
 from ldpbayes.estimators.constants import RANK_TOLERANCE
 from ldpbayes.likelihoods.expansion import shared_part
 
-#: Up to this many multiplications the information matrix is formed exactly; above it, diagonal plus rank one.
+#: Time: Up to this many multiplications the information matrix is formed exactly; above it, diagonal plus rank one.
 EXACT_INFORMATION_OPERATIONS = 4e9
 #: Relative rounding error of the information matrix, per category.
 ROUNDING = 4 * np.finfo(float).eps

@@ -17,7 +17,7 @@ from ldpbayes.estimators.solvers.newton import newton
 from ldpbayes.estimators.solvers.quasi_newton import quasi_newton
 from ldpbayes.priors import as_dirichlet
 
-#: Multiplications of one full Newton step below which it is cheaper than the quasi-Newton bookkeeping.
+#: Time: Multiplications of one full Newton step below which it is cheaper than the quasi-Newton bookkeeping.
 SMALL_NEWTON_OPERATIONS = 5e6
 
 

@@ -12,7 +12,7 @@ from ldpbayes.collections.collection import Collection
 from ldpbayes.collections.wrappers import AbstractWrapper
 from ldpbayes.presenting import AbstractResult
 
-#: Weight of a test whose small p-values are tiny: it takes next to nothing of the level from the other tests.
+#: Rule: Weight of a test whose small p-values are tiny: it takes next to nothing of the level from the other tests.
 RARE = 0.02
 
 

@@ -12,7 +12,7 @@ from ldpbayes.arrays import FloatArray
 from ldpbayes.fitness.base import Check, Fitness
 from ldpbayes.presenting import AbstractResult
 
-#: Cells whose names a verdict lists.
+#: Display: Cells whose names a verdict lists.
 NAMED = 8
 
 

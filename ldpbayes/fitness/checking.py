@@ -24,9 +24,9 @@ from ldpbayes.fitness.sums import combined, fitness_of_sums
 from ldpbayes.likelihoods import Summary
 from ldpbayes.presenting import recorded
 
-#: An estimate that is handed in may be so many nats below the maximum: a twentieth of what would move a p-value.
+#: Rule: An estimate that is handed in may be so many nats below the maximum: a twentieth of what would move a p-value.
 MAX_GAP = 0.05
-#: Simulated tables for the test of fit beside a posterior, where reports are sparse: a fit should not wait for more.
+#: Time: Simulated tables for the test of fit beside a posterior, where reports are sparse: a fit should not wait for more.
 QUICK_REPLICATIONS = 199
 
 SATURATED = (

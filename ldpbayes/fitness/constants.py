@@ -1,12 +1,12 @@
 """Sizes of tests, limits of memory, of double precision and of formats: no number here is a choice about results."""
 
-#: Entries of the rows of repeated reports that are written out.
+#: Memory: Entries of the rows of repeated reports that are written out.
 ROW_ENTRIES = 2**24
-#: Entries of a channel up to which it is tested by the counts of its reports.
+#: Time: Entries of a channel up to which it is tested by the counts of its reports.
 COUNTED_ENTRIES = 2**22
-#: A share that is as good as zero.
+#: Mathematics: A share that is as good as zero.
 TINY = 1e-12
-#: |z| that shows at a size of 0.05, and by how many sds more is needed to show in 95 % of collections.
+#: Mathematics: |z| that shows at a size of 0.05, and by how many sds more is needed to show in 95 % of collections.
 SHOWN, SURE = 1.959964, 1.644854
-#: A p-value below this is pointed out beside an answer that was not asked for a test.
+#: Rule: A p-value below this is pointed out beside an answer that was not asked for a test.
 MIN_P_VALUE = 0.01

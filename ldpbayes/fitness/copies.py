@@ -14,15 +14,17 @@ from ldpbayes.fitness.base import Check
 from ldpbayes.fitness.constants import ROW_ENTRIES
 
 NAME = "copies of one report"
-#: Share of the level: the p-value is an upper bound, and small where there is an excess of some four standard deviations.
+#: Rule: Share of the level: the p-value is an upper bound, and small where there is an excess of some four standard
+#: deviations.
 WEIGHT = 0.1
-#: Where even the least probability that any P gives every report makes none of them this rare, no estimate is computed.
+#: Rule: Where even the least probability that any P gives every report makes none of them this rare, no estimate is
+#: computed.
 SETTLED = 0.2
-#: How much of the variance the estimate takes is computed for so many reports, the rarest.
+#: Time: How much of the variance the estimate takes is computed for so many reports, the rarest.
 FOLLOWED = 50
-#: … where the information matrix takes at most so many multiplications.
+#: Time: where the information matrix takes at most so many multiplications.
 MAX_WORK = 2**28
-#: A report of whose variance the estimate takes more than this cannot be distinguished from a change of P.
+#: Rule: A report of whose variance the estimate takes more than this cannot be distinguished from a change of P.
 MOST_TAKEN = 0.95
 
 

@@ -1,6 +1,7 @@
 """Whether reports can have come from a device as it was tried: reports and trials at the estimate that suits both."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +11,29 @@ from ldpbayes.collections import Collection, Tally
 from ldpbayes.fitness.base import Check
 from ldpbayes.protocols.laws import ListLaw
 
-#: Steps of expectation and maximization at most, and the gain in nats at which they end: far below what moves a p-value.
-STEPS, GAIN = 20_000, 1e-9
-#: A share below this, in users, is zero: it takes no parameter.
-NOBODY = 1e-2
+
+@dataclass(frozen=True)
+class Expectation:
+    """When steps of expectation and maximization end, and what they leave at zero.
+
+    Attributes
+    ----------
+    steps : int
+        The most. Derived: a loop has to end.
+    gain : float
+        Nats. Derived: steps that gain less move a p-value by less than its last printed digit.
+    nobody : float
+        Users below which a category is at zero, and takes no parameter. Derived: a hundredth of one is no person.
+    """
+
+    steps: int = 20_000
+    gain: float = 1e-9
+    nobody: float = 1e-2
 
 
-def fit_of_devices(collection: Collection, tallies: Sequence[Tally]) -> tuple[Check, ...]:
+def fit_of_devices(
+    collection: Collection, tallies: Sequence[Tally], limits: Expectation = Expectation()
+) -> tuple[Check, ...]:
     """Return the test of the counts of reports and of the trials behind the laws of the devices; none where all fit.
 
     G² = 2 Σ S log(S/E) over the reports of every channel and over the trials, whose counts are the concentrations less one,
@@ -29,13 +46,14 @@ def fit_of_devices(collection: Collection, tallies: Sequence[Tally]) -> tuple[Ch
         Over the outcomes of its devices.
     tallies : sequence of Tally
         Its channels whose reports can be listed.
+    limits : Expectation
     """
     law = collection.device_law
     channels = [(tally.protocol.channel(), ListLaw(tally.protocol).tally(tally.reports, tally.counts)) for tally in tallies]
     trials = [np.maximum(np.array(unknown.concentrations) - 1, 0.0) for _, unknown in law.unknowns]
     p, theta = np.full(law.category.max() + 1, 1 / (law.category.max() + 1)), [x.mean for _, x in law.unknowns]
     before = -np.inf
-    for _ in range(STEPS):
+    for _ in range(limits.steps):
         outcomes = law.outcomes(p, theta)
         expected = [counts.sum() * (matrix @ outcomes) for matrix, counts in channels]
         users = sum(
@@ -44,7 +62,7 @@ def fit_of_devices(collection: Collection, tallies: Sequence[Tally]) -> tuple[Ch
         )
         value = sum(float(xlogy(c, np.maximum(e, 1e-300)).sum()) for (_, c), e in zip(channels, expected, strict=True))
         value += sum(float(xlogy(t, x).sum()) for t, x in zip(trials, theta, strict=True))
-        if value - before < GAIN:
+        if value - before < limits.gain:
             break
         before, p = value, np.bincount(law.category, users, p.size) / users.sum()
         theta = [
@@ -52,7 +70,7 @@ def fit_of_devices(collection: Collection, tallies: Sequence[Tally]) -> tuple[Ch
         ]
     statistic = sum(_deviance(counts, e) for (_, counts), e in zip(channels, expected, strict=True))
     statistic += sum(_deviance(t, t.sum() * x) for t, x in zip(trials, theta, strict=True))
-    zeros = int((users.sum() * p < NOBODY).sum())
+    zeros = int((users.sum() * p < limits.nobody).sum())
     df = sum(len(counts) - 1 for _, counts in channels) - (p.size - 1 - zeros)
     if df < 1:
         return ()

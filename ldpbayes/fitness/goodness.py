@@ -15,14 +15,14 @@ from ldpbayes.fitness.constants import COUNTED_ENTRIES
 from ldpbayes.protocols.base import MAX_LISTED
 from ldpbayes.protocols.laws import ListLaw
 
-#: G² is χ² where every cell expects so many; X² where every cell expects one, and few less than that (Cochran 1954).
+#: Rule: G² is χ² where every cell expects so many; X² where every cell expects one, and few less than that (Cochran 1954).
 LEAST_EXPECTED, FEW = 5.0, 0.2
-#: Simulated tables, and the most cells that they may have.
+#: Time: Simulated tables, and the most cells that they may have.
 REPLICATIONS, MAX_SPARSE = 999, 1024
-#: Share of the level of the test at the boundary where it stands apart, since it is conservative next to it.
+#: Rule: Share of the level of the test at the boundary where it stands apart, since it is conservative next to it.
 EDGE = 0.25
-#: The log-likelihood falls by so many nats per unit of p_x from the estimate on: then p_x is zero and no free parameter. A
-#: positive p_x falls by at most the certified gap over p_x.
+#: Mathematics: The log-likelihood falls by so many nats per unit of p_x from the estimate on: then p_x is zero and no free
+#: parameter. A positive p_x falls by at most the certified gap over p_x.
 MULTIPLIER_SLACK = 1e-2
 
 

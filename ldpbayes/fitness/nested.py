@@ -17,7 +17,7 @@ from ldpbayes.fitness.base import Check, ComplianceTest
 from ldpbayes.fitness.constants import TINY
 from ldpbayes.presenting import recorded
 
-#: Simulated Z for the weights of a boundary of three shares and more.
+#: Time: Simulated Z for the weights of a boundary of three shares and more.
 SIMULATED = 4000
 
 

@@ -15,17 +15,17 @@ from ldpbayes.fitness.constants import ROW_ENTRIES
 from ldpbayes.fitness.goodness import LEAST_EXPECTED
 from ldpbayes.protocols.base import Ancillary, PairRates
 
-#: Uniform values of a large range are compared in at most so many equal parts.
+#: Rule: Uniform values of a large range are compared in at most so many equal parts.
 MAX_PARTS = 64
-#: A mean is compared with its expectation, and pairs of bits with theirs, from this many reports on.
+#: Rule: A mean is compared with its expectation, and pairs of bits with theirs, from this many reports on.
 LEAST_REPORTS = 100
-#: … where its error does not depend on fewer reports than these: those that differ, where most are equal …
+#: Rule: where its error does not depend on fewer reports than these: those that differ, where most are equal …
 LEAST_DIFFERENT = 20.0
-#: Pairs of bits are counted in at most so many multiplications, on reports chosen at random where there are more.
+#: Time: Pairs of bits are counted in at most so many multiplications, on reports chosen at random where there are more.
 MAX_WORK = 2**30
-#: Reports of which the dependence of pairs is estimated, where bits are dependent.
+#: Time: Reports of which the dependence of pairs is estimated, where bits are dependent.
 SAMPLED = 400
-#: Share of the level of the support counts, whose p-value is an upper bound.
+#: Rule: Share of the level of the support counts, whose p-value is an upper bound.
 BOUND = 0.25
 
 

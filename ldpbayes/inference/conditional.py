@@ -28,11 +28,14 @@ class QuadraticPlaces:
     Attributes
     ----------
     apart : int
-        Distance of the two for each log scale. Chosen once: beyond it lie few draws.
+        Distance of the two for each log scale. Derived: beyond two sd lies a twentieth of a normal law. Bank: half and
+        double change one of three, within errors.
     reach : int
-        Of those for each pivot, at each whole distance up to this. Chosen once: a pivot moves the likelihood's curvature.
+        Of those for each pivot, at each whole distance up to this. Derived: beyond three sd lie .3 % of a normal law; a
+        pivot moves the likelihood's curvature between them. Bank: half and double change one of three, within errors.
     least : float
-        Information on a log scale or pivot below this counts as this. Chosen once: units have a limit.
+        Information on a log scale or pivot below this counts as this. Derived: a unit is then at most 1/√.1 = 3 prior sd,
+        where nothing of the prior is left. Bank: half and double change no number.
     """
 
     apart: int = 2

@@ -180,11 +180,11 @@ def summarize(
         # Of one population P and F decide: the table of its hyperparameters has their R-hat and effective draws.
         if (joint or several) and any(values[name].ndim == 2 for name in shared):
             deciding += [kind for kind in ("parameter", "derived") if kind in entries][:1]
-        judged = _of_chains(diagnostics, [entries[name] for name in deciding if name in entries], stats or {})
+        judged = _with_verdict(diagnostics, [entries[name] for name in deciding if name in entries], stats or {})
     return Statistics(entries, tuple(quantities), tuple(parameters), ci_prob, judged)
 
 
-def _of_chains(diagnostics, entries, stats):
+def _with_verdict(diagnostics, entries, stats):
     """Return the Diagnostics of chains, with the verdict, by the entries that decide on it."""
     problems = [diagnostics.problem] if diagnostics.problem else []
     # nan, which no threshold accepts, where too few draws or none that vary leave nothing to diagnose.
@@ -216,15 +216,15 @@ def _known_by_engine(facts, names, part):
     return out
 
 
-def of_independent(found, length):
+def of_independent(diagnostics, length):
     """Return the Diagnostics of independent draws, so many of each chain, with the verdict.
 
     They need no chain diagnostics: their engine says in ``checked`` what it checked instead.
     """
-    good = found.checked or "Independent draws: no chain diagnostics are needed."
-    if found.interrupted:
+    good = diagnostics.checked or "Independent draws: no chain diagnostics are needed."
+    if diagnostics.interrupted:
         good += f" Interrupted: {length} draws a chain were kept."
-    return _judged(found, [found.problem] if found.problem else [], good)
+    return _judged(diagnostics, [diagnostics.problem] if diagnostics.problem else [], good)
 
 
 def _judged(diagnostics, problems, good):
@@ -244,24 +244,24 @@ def of_cells(labels: Sequence[str], each: Sequence[Diagnostics]) -> Diagnostics:
     each : sequence of Diagnostics
         With their verdicts.
     """
-    bad = [k for k, one in enumerate(each) if not one.converged]
+    bad = [k for k, cell in enumerate(each) if not cell.converged]
     outcome = f"All {len(each)} cells were accepted." if len(each) > 1 else "The only cell was accepted."
     if bad:
         named = listed([labels[k] for k in bad])
         outcome = f"Do not trust the cells {named} yet: the first of them says {each[bad[0]].problems}"
 
     def worst(name, choose):
-        values = [value for one in each if (value := getattr(one, name)) is not None and not np.isnan(value)]
+        values = [value for cell in each if (value := getattr(cell, name)) is not None and not np.isnan(value)]
         return float(choose(values)) if values else None
 
-    mcmc = any(one.sampling == "mcmc" for one in each)
+    mcmc = any(cell.sampling == "mcmc" for cell in each)
     return Diagnostics(
         sampling="mcmc" if mcmc else "independent",
         effective_draws=worst("effective_draws", min),
-        interrupted=any(one.interrupted for one in each),
+        interrupted=any(cell.interrupted for cell in each),
         worst_r_hat=worst("worst_r_hat", max),
         least_ess=worst("least_ess", min),
-        divergences=sum(one.divergences or 0 for one in each) if mcmc else None,
+        divergences=sum(cell.divergences or 0 for cell in each) if mcmc else None,
         converged=not bad,
         problems=outcome if bad else "",
         outcome=outcome,
@@ -328,7 +328,7 @@ def verdict_on(draws: np.ndarray, divergences: int = 0, drawn: int | None = None
     return of_chains(*extremes(chain_diagnostics(draws)), divergences, drawn)
 
 
-def extremes(found: dict[str, np.ndarray]) -> tuple[float, float]:
+def extremes(entries: dict[str, np.ndarray]) -> tuple[float, float]:
     """Return (largest R-hat, least effective sample size of bulk and tails) of chain_diagnostics; nan where none varies."""
-    ess = np.fmin.reduce([*found["ess_bulk"], *found["ess_tail"]])
-    return float(np.fmax.reduce(found["r_hat"])), float(ess)
+    ess = np.fmin.reduce([*entries["ess_bulk"], *entries["ess_tail"]])
+    return float(np.fmax.reduce(entries["r_hat"])), float(ess)

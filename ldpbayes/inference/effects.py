@@ -19,8 +19,8 @@ from ldpbayes.inference.bending import Bend
 from ldpbayes.inference.constants import MOST_CHAINED
 from ldpbayes.inference.diagnostics import entries_of, verdict_on
 from ldpbayes.inference.handover import hand_over, in_order
-from ldpbayes.inference.middle import Search, middle
-from ldpbayes.inference.sampling import Going, Run, by_hmc, by_nuts, going_on, settled
+from ldpbayes.inference.middle import decided, middle
+from ldpbayes.inference.sampling import Going, Run, by_hmc, by_nuts, going_on, tuned_coordinates
 from ldpbayes.inference.structure import Arrow
 from ldpbayes.inference.target import Target
 from ldpbayes.inference.verdict import LIMITS
@@ -34,22 +34,25 @@ class Lengths:
     ----------
     turn, weak : pair of float and float
         Angle of trajectories and its jitter, where reports decide less than this share of the effects on average: those have
-        long tails, in which a right angle leads too short a way. Chosen once.
+        long tails, in which a right angle leads too short a way. Bank: half and double of ``weak`` show nothing.
     aimed, acceptable : float
         Chains go on while interval ends have errors above the first share of what is aimed at, and, where that takes more,
-        above the second share of the largest that is accepted. Chosen once.
+        above the second share of the largest that is accepted. Derived: chains estimate these
+        errors, and a margin of 30 % and of an eighth keeps those of the final draws below both.
     times : int
-        The most of the draws asked for; there are more where gradients cost little. Chosen once.
+        The most of the draws asked for; there are more where gradients cost little. Bank: half and double show nothing.
     cost : float
         Entries of the likelihood that gradients cost in all, up to which ends are aimed at; up to ``times`` as many, ends
-        become acceptable. Chosen once: a few seconds.
+        become acceptable. Measured: a few seconds. Bank: half and double show nothing.
     each : triple of float
-        What a gradient costs beside its entries: compiled, called back by the sampler, and not compiled. Measured.
+        What a gradient costs beside its entries: compiled, called back by the sampler, and not compiled, in
+        entries. Measured: on one core.
     short, tune : int
         Draws of a short run of NUTS, and discarded ones before it and, where coordinates are whitened, before the run whose
-        draws are used. Chosen once.
+        draws are used. Bank: halving the class harms one problem in four, and doubling it another one.
     accepted, careful : float
-        Acceptance rate of NUTS, and that of another run where draws diverged. Chosen once.
+        Acceptance rate of NUTS, and that of another run where draws diverged. Derived: Hoffman and Gelman (2014, JMLR 15)
+        find .6 to .9 best; a step that is accepted at .99 is some four times as short, and follows what .85 misses.
     """
 
     turn: tuple[float, float] = (0.77 * math.pi, 0.2)
@@ -90,7 +93,7 @@ class Chains:
         density = bent(target, before)
         at = [rng.standard_normal(target.prior.n_unknowns) for _ in range(number)]
         rounds = 3 if density.coordinates.white else 0  # else draws of trajectories are no help to coordinates
-        self.density, self.at, self.steps, self.z = settled(density, at, rounds, rng)
+        self.density, self.at, self.steps, self.z = tuned_coordinates(density, at, rounds, rng)
         start = time.process_time()
         for u in self.at:
             self.density.value_and_gradient(u)
@@ -174,13 +177,19 @@ def sample(
 
         def wanting(run, made):
             worst = end_errors(values, run.z, prob).max(initial=0.0)
-            few = verdict_on(reported(target.prior, run.z)).next == "more"
+            found = verdict_on(reported(target.prior, run.z))
+            few = found.next == "more"
             cost = 2 * float(run.stats["n_steps"].sum()) * (target.reports.visited + each)
-            wanted = few or worst > (LENGTHS.aimed * aimed if cost <= LENGTHS.cost else LENGTHS.acceptable * allowed)
-            cheap = max(cost / (LENGTHS.times * LENGTHS.cost), 2 * made * chains / MOST_CHAINED) <= 1
-            wanted &= cheap or 2 * made <= LENGTHS.times * draws
+            enough = LENGTHS.aimed * aimed if cost <= LENGTHS.cost else LENGTHS.acceptable * allowed
+
+            def served(length):  # whether chains of so many times these draws may be twice as long
+                cheap = length * max(cost / (LENGTHS.times * LENGTHS.cost), 2 * made * chains / MOST_CHAINED) <= 1
+                return cheap or 2 * length * made <= LENGTHS.times * draws
+
+            wanted = (few or worst > enough) and served(1)
             if wanted:
-                watch.announce(title, (time.process_time() - start) * max((worst / allowed) ** 2, 2))
+                times = lengthened(max((worst / enough) ** 2, found.times if few else 1), served)
+                watch.announce(title, (time.process_time() - start) * times)
             return wanted
 
         return going_on(more, wanting, draws, watch)
@@ -192,6 +201,22 @@ def sample(
     allowed_ways = {name: way for name, way in ways.items() if method in ("auto", name)}
     outcome = hand_over(in_order(allowed_ways), lambda run: "" if watch.interrupted else run.trouble)
     return outcome.answer, outcome.name
+
+
+def lengthened(needed: float, served: Callable[[int], bool]) -> int:
+    """Return how many times as long chains become, which double at least once, until that is enough or no longer served.
+
+    Parameters
+    ----------
+    needed : float
+        How many times as many draws are enough.
+    served : callable
+        Times as long → whether chains so long may be twice as long.
+    """
+    times = 2
+    while times < needed and served(times):
+        times *= 2
+    return times
 
 
 def bent(target: Target, before: np.ndarray | None) -> "Bent":
@@ -275,7 +300,7 @@ class Bent:
             span, apart = batch.span, draws[:, batch.place] - centre[batch.place]
             slope = apart @ draws[:, span] / max(float(apart @ apart), 1e-300)
             spread = (draws[:, span] - centre[span] - apart[:, None] * slope).var(axis=0)
-            share = np.clip(1 - spread, 0.0, Search.decided)
+            share = decided(spread)
             precision[span] = share / (1 - share)
         bent = cls(target, centre, precision)
         return bent._within(bent.coordinates.stretched(bent.back(draws)))

@@ -25,19 +25,25 @@ class Trajectories:
     Attributes
     ----------
     angle, jitter : float
-        Mean angle, and by which share it varies: beyond a right angle the next draw lies on the other side. Chosen once.
+        Mean angle, and by which share it varies. Derived: after a right angle a normal law has forgotten its start, and
+        beyond it the next draw lies on the other side; an angle that varies meets no period. Bank: half and double of
+        ``jitter`` show nothing.
     first : int
-        Steps of the first trajectories; half of them are the fewest. Chosen once.
+        Steps of the first trajectories; half of them are the fewest. Bank: half and double show nothing.
     most : int
-        Steps of any: of eight groups with a hundred weak reports each, 16 lost the energy of most runs.
+        Steps of any. Measured: of eight groups with a hundred weak reports each, 16 lost the energy of most runs.
     accepted : float
-        The number of steps is such that this share is accepted. Chosen once.
+        The number of steps is such that this share is accepted. Derived: 2Φ(−s/2) = .85 has an energy that is off by
+        s = .38 nats; costs are flat between .6 and .9. Bank: half shows nothing.
     least_accepted, lost : float
-        A smaller share, or an energy that is off by more nats, is left to another sampler. Guards, chosen once.
+        A smaller share, or an energy that is off by more nats, is left to another sampler. Derived: guards. At .6 the energy
+        is off by a nat, and an energy that is off by 50 is lost for good, e^−50 being accepted never.
     pilot : int
-        Of all chains in a round that says where the posterior lies; a quarter choose the number of steps. Chosen once.
+        Of all chains in a round that says where the posterior lies; a quarter choose the number of steps. Bank: half and
+        double show nothing.
     together : int
-        Of a chain between two looks at whether to stop. Chosen once; nobody has shown that it matters.
+        Of a chain between two looks at whether to stop. Derived: a fiftieth of what is asked by default, so that Ctrl-C
+        and a hopeless run end soon. Bank: half and double show nothing.
     """
 
     angle: float = 0.55 * math.pi
@@ -200,7 +206,7 @@ def moved(density, chains, steps, number, rng):
     runs = [_trajectories(density, u, steps, number, rng) for u in chains]
     for k, (run, _) in enumerate(runs):
         chains[k] = run[-1]
-    return np.array([run for run, _ in runs]), {name: np.array([held[name] for _, held in runs]) for name in runs[0][1]}
+    return np.array([run for run, _ in runs]), {name: np.array([stats[name] for _, stats in runs]) for name in runs[0][1]}
 
 
 def _trajectories(density, u, steps, number, rng):

@@ -270,12 +270,12 @@ def left_out_of_counts(posterior: Any, values: np.ndarray, counts: np.ndarray, c
 
     shape = posterior.sizes["chain"], posterior.sizes["draw"], -1
     kinds = xr.Dataset({"reports": (("chain", "draw", "report"), values.reshape(shape))})
-    found = loo(xr.DataTree.from_dict({"posterior": posterior, "log_likelihood": kinds}), pointwise=True)
-    elpd, total = found.elpd_i.values, int(counts.sum())
-    found.elpd, found.n_data_points, found.log_weights = float(counts @ elpd), total, None
-    found.se = math.sqrt(total * (counts @ (elpd - found.elpd / total) ** 2) / max(total - 1, 1))
-    found.p = float(counts @ (logsumexp(values, axis=0) - math.log(len(values)))) - found.elpd
+    elpd_data = loo(xr.DataTree.from_dict({"posterior": posterior, "log_likelihood": kinds}), pointwise=True)
+    elpd, total = elpd_data.elpd_i.values, int(counts.sum())
+    elpd_data.elpd, elpd_data.n_data_points, elpd_data.log_weights = float(counts @ elpd), total, None
+    elpd_data.se = math.sqrt(total * (counts @ (elpd - elpd_data.elpd / total) ** 2) / max(total - 1, 1))
+    elpd_data.p = float(counts @ (logsumexp(values, axis=0) - math.log(len(values)))) - elpd_data.elpd
     each = np.repeat(np.arange(counts.size), counts)
     for name in ("elpd_i", "pareto_k"):
-        setattr(found, name, vars(found)[name].isel(report=each).assign_coords(coords))
-    return found
+        setattr(elpd_data, name, vars(elpd_data)[name].isel(report=each).assign_coords(coords))
+    return elpd_data

@@ -1,7 +1,6 @@
 """Where a posterior lies: effects about their mode for given scales, scales by how much the effects vary."""
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,21 +8,12 @@ import numpy as np
 from ldpbayes.inference.newton import Steps, climb
 
 
-@dataclass(frozen=True)
-class Search:
-    """How the middle of a posterior is looked for.
+def decided(variances: np.ndarray) -> np.ndarray:
+    """Return which share of effects the reports decide, from their variances in units of the prior's.
 
-    Attributes
-    ----------
-    settled : float
-        Nats for each unknown: what a step gains less is at the middle. Chosen once: draws correct what is left of it.
-    decided : float
-        At most this share of an effect counts as decided by the reports. Chosen once: it bounds their information by that
-        of fifty priors.
+    At most .98, which bounds the information of reports by that of fifty priors.
     """
-
-    settled: float = 0.002
-    decided: float = 0.98
+    return np.clip(1 - variances, 0.0, 0.98)
 
 
 def middle(
@@ -50,31 +40,32 @@ def middle(
     ever: where the slope changes its sign, steps are halved from there on. Without scales it is the mode.
     """
     batches, z = target.batches, np.zeros(target.prior.n_unknowns) if z is None else np.array(z, dtype=float)
-    kept, variances, places = target.rest, np.ones(z.size), [batch.place for batch in batches]
+    free, variances, places = target.rest, np.ones(z.size), [batch.place for batch in batches]
     if given:
-        kept = np.setdiff1d(kept, target.prior.pivots)
+        free = np.setdiff1d(free, target.prior.pivots)
     else:
         z[places] = np.maximum(z[places], -1.0) if z.any() else -1.0  # the mode of a small scale is far from its mass
 
     def density(x):
         point = z.copy()
-        point[kept] = x
+        point[free] = x
         value, slope = target.value_and_gradient(point)
-        return value, slope[kept]
+        return value, slope[free]
 
     def newton(x, slope):
-        z[kept] = x
-        coordinates = target.whitened(lambda at: density(at)[1], z, kept if batches else None)
+        z[free] = x
+        coordinates = target.whitened(lambda at: density(at)[1], z, free if batches else None)
         along = coordinates.gradient(slope)
         return coordinates.of(along) - x, 0.5 * float(along @ along), coordinates
 
-    steps = Steps(20, Search.settled * z.size)
+    least = 0.002  # nats: what gains less, by .06 sd of an unknown, is at the middle, and draws correct it
+    steps = Steps(20, least * z.size)
     before, length, information = (np.full(len(batches), start) for start in (0.0, 1.0, 1.0))
     for _ in range(20):
-        z[kept], _, coordinates = climb(density, newton, z[kept], steps)
+        z[free], _, coordinates = climb(density, newton, z[free], steps)
         if given or not batches:
             return z, None, information
-        variances[kept] = coordinates.variances
+        variances[free] = coordinates.variances
         gained = 0.0
         for k, batch in enumerate(batches):
             span = batch.span
@@ -86,6 +77,6 @@ def middle(
             z[batch.place] += change
             z[span] *= math.exp(-change)
             gained = max(gained, 0.5 * change**2 * bend)
-        if gained < Search.settled:
+        if gained < least:
             break
-    return z, np.where(target.effects, np.clip(1 - variances, 0.0, Search.decided), 0.0), information
+    return z, np.where(target.effects, decided(variances), 0.0), information

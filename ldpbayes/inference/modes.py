@@ -18,14 +18,17 @@ class Looking:
     Attributes
     ----------
     draws : int
-        Of P from the prior. Chosen once.
+        Of P from the prior. Derived: ten beyond the box where a mode has ``LIMITS.unseen`` / 2 of the prior. Bank: half and
+        double show nothing.
     likely : float
-        Independent draws of the posterior that they must be worth. Chosen once: where they are worth fewer, the reports say
-        so much that they leave no two modes.
+        Independent draws of the posterior that they must be worth. Derived: with 20 the error of a share is .1, and where
+        they are worth fewer, the reports say so much that they leave no two modes. Bank: half and double change no number.
     beyond : float
-        Share of the weight of the other draws that lies beyond the ends of their box. Chosen once: a fifth of LIMITS.unseen.
+        Share of the weight of the other draws that lies beyond the ends of their box. Derived: a fifth of LIMITS.unseen.
     gap : float
-        Least distance from the box, in its widths, of what counts as another mode. Chosen once.
+        Least distance from the box, in its widths, of what counts as another mode. Derived: of many draws, whose tails end
+        nearer than log(3a/``LIMITS.unseen``) / log(draws) − 1 says, a quarter of a box is no tail. Bank: half and double
+        change no number.
     """
 
     draws: int = 2048

@@ -133,8 +133,8 @@ def finished(draws: np.ndarray) -> tuple[np.ndarray, int]:
     """
     lengths = np.isfinite(draws).all(axis=-1).sum(axis=1)
     order = np.argsort(-lengths, kind="stable")
-    kept = int((lengths[order] * np.arange(1, len(order) + 1)).argmax()) + 1
-    length = int(lengths[order[kept - 1]])
+    whole = int((lengths[order] * np.arange(1, len(order) + 1)).argmax()) + 1
+    length = int(lengths[order[whole - 1]])
     if length < 4:
         raise KeyboardInterrupt("sampling was interrupted before any chain had four draws")
-    return np.sort(order[:kept]), length
+    return np.sort(order[:whole]), length

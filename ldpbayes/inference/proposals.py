@@ -19,7 +19,8 @@ class StudentT:
     root : (u, u) array
         R, whose columns are the axes.
     degrees : float
-        Of freedom. Chosen once: tails heavier than those of the posterior keep weights bounded.
+        Of freedom. Derived: tails |v|^−(8 + u) are heavier than those of a posterior under a normal prior, which keeps
+        weights bounded, and eight have all moments that a fit takes. Bank: half and double show nothing.
     """
 
     centre: np.ndarray
@@ -284,7 +285,7 @@ class FromPrior:
     frame : Arrow or Conditional
         What the coordinates are of.
     uniforms : int
-        How many uniform numbers a draw takes: none.
+        How many uniform numbers a draw takes. Derived: none.
     """
 
     prior: Any

@@ -101,7 +101,9 @@ def _every(step, before, run):
     return run._replace(z=run.z[:, chosen], stats={name: values[:, chosen] for name, values in run.stats.items()})
 
 
-def settled[D: Density](density: D, at: list, rounds: int, rng: np.random.Generator) -> tuple[D, list, int, np.ndarray]:
+def tuned_coordinates[D: Density](
+    density: D, at: list, rounds: int, rng: np.random.Generator
+) -> tuple[D, list, int, np.ndarray]:
     """Return (density, where the chains are in it, steps of a trajectory, draws (S, u) of the unknowns) after some rounds.
 
     Parameters

@@ -26,15 +26,16 @@ class PowerScaling:
     Attributes
     ----------
     sensitive : float
-        Distance a doubling, the limit of ``arviz_stats.psense_summary``.
+        Distance a doubling. Format: the limit of ``arviz_stats.psense_summary``.
     moved : float
         A move matters where the mean or an end moves by more than this share of an sd a doubling, and by more than
-        ``floor``. Chosen once.
+        ``floor``. Derived: a tenth of an sd is what an interval's end may be off by (LIMITS.end_error), and nobody reads.
     priors : float
         Ends next to 0 and 1 cannot move: a move matters there, too, where more than this share of the information is the
-        prior's. Chosen once.
+        prior's. Derived: above a half the prior says more than the reports.
     floor : float
-        Share of a population below which a move does not matter. Chosen once.
+        Share of a population below which a move does not matter. Derived: two in a thousand, which a table of three decimals
+        hardly shows.
     """
 
     sensitive: float = 0.05

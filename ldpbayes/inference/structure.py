@@ -19,7 +19,7 @@ class Curvatures:
         Those below count as this: every unknown is of the order of one under its prior. Variances of draws in coordinates
         that were to have variance one are believed within this factor of it. Bank: half and double show nothing.
     most_dense : int
-        Most unknowns with a dense Hessian, where another structure is known. Chosen once: a decomposition takes .1 s.
+        Most unknowns with a dense Hessian, where another structure is known. Measured: a decomposition of 400 takes .1 s.
     """
 
     least: float = 0.05
@@ -184,8 +184,8 @@ class Arrow:
     def gradient(self, slope):
         """Return the gradient in the coordinates, of one in the unknowns (u,)."""
         start = len(self.shared)
-        own = np.matmul(self.blocks, self._parts(slope)[1][..., None])
-        return np.append(self.shared @ slope[:start] - self.border @ slope[start:], own)
+        cells = np.matmul(self.blocks, self._parts(slope)[1][..., None])
+        return np.append(self.shared @ slope[:start] - self.border @ slope[start:], cells)
 
     def back(self, z):
         """Return the coordinates of unknowns, shape (…, u)."""

@@ -31,11 +31,11 @@ class Target:
     turn : pair of float
         Angle of a trajectory and its jitter; see inference.hmc.
     bounded : float
-        Normality (see bending.Bend) where each cell has its own effects. Chosen once: reports of weak cells bound effects,
-        rather than saying where they are.
+        Normality (see bending.Bend) where each cell has its own effects. Derived: it is negative where reports bound
+        effects, as those of weak cells do, rather than saying where they are. Bank: half and double change no number.
     ends : int
-        Interval ends of so many entries of P are judged, evenly spaced ones of more. Chosen once: judging all of a hundred
-        cells takes longer than drawing.
+        Interval ends of so many entries of P are judged, evenly spaced ones of more. Measured: judging all of a hundred
+        cells takes longer than drawing. Bank: half and double change no number.
     """
 
     prior: Any
@@ -147,7 +147,7 @@ class Target:
         return self.prior.n_unknowns if fixed is None else fixed, self.rest.size, arguments
 
     def whitened(
-        self, gradient: Callable[[np.ndarray], np.ndarray], centre: np.ndarray, kept: np.ndarray | None = None
+        self, gradient: Callable[[np.ndarray], np.ndarray], centre: np.ndarray, free: np.ndarray | None = None
     ) -> Arrow:
         """Return coordinates in which a density with this gradient is nearly standard normal about a point.
 
@@ -155,14 +155,14 @@ class Target:
         ----------
         gradient : callable
         centre : (u,) array
-        kept : (k,) int array, optional
+        free : (k,) int array, optional
             The unknowns that it is a density of; those before the effects that are left out are logs of scales.
         """
-        fixed, at = 0 if kept is None else centre.size - kept.size, centre if kept is None else centre[kept]
+        fixed, at = 0 if free is None else centre.size - free.size, centre if free is None else centre[free]
         disjoint, spectrum = self.prior.disjoint(), self.prior.spectrum(centre)
         if disjoint is not None:
             return Arrow.at(gradient, at, disjoint[0] - fixed, disjoint[1])
-        if spectrum is not None and (kept is not None or at.size > CURVATURES.most_dense):
+        if spectrum is not None and (free is not None or at.size > CURVATURES.most_dense):
             return Arrow.near(gradient, at, spectrum[0] - fixed, *spectrum[1:])
         return Arrow.whole(gradient, at) if at.size <= CURVATURES.most_dense else Arrow.plain(at)
 

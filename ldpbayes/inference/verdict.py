@@ -19,27 +19,33 @@ class Limits:
     Attributes
     ----------
     r_hat : float
-        Chains are accepted below this split R-hat (Vehtari et al. 2021, Bayesian Analysis 16).
+        Chains are accepted below this split R-hat. Derived: Vehtari et al. (2021, Bayesian Analysis 16), §4.
     ess : float
-        Chains are accepted from this effective sample size of their worst quantity on (the same paper: 100 a chain).
+        Chains are accepted from this effective sample size of their worst quantity on. Derived: 100 for each of four
+        chains, below which estimates of R-hat and of the size are noise (the same paper).
     k_hat : float
-        Weights are accepted below this Pareto shape (Vehtari et al. 2024, JMLR 25), if more than ``unseen`` hangs on it.
+        Weights are accepted below this Pareto shape, if more than ``unseen`` hangs on it. Derived: Vehtari et al. (2024,
+        JMLR 25): above it the draws that a mean needs grow beyond what is made.
     unseen : float
         Share of all weight that may be expected beyond the largest weight drawn. Derived: a mean three sd away moves by
         .03 sd at most. As much of a posterior may lie where no draw is.
     share : float
         Share of the draws a reader gets that weights must be worth. Derived: the error of a mean is at most doubled.
     end_error : float
-        Largest standard error of an interval end that is accepted where draws are weighted, in posterior sd. Chosen once.
+        Largest standard error of an interval end that is accepted where draws are weighted, in posterior sd. Derived: a 95 %
+        interval whose end is off by .1 sd holds 94.4 to 95.5 %: φ(1.96) · .1 = .006.
     worst : float
-        Of many quantities, this share with the fewest effective draws for squares may be few by chance. The level of a
-        customary test: the worst of at most twenty counts.
+        Of many quantities, this share with the fewest effective draws for squares may be few by chance. Derived: the level
+        of a customary test; the worst of at most twenty counts.
     margin : float
-        More draws aim at this multiple of what is asked, so that chance does not call for them again. Chosen once.
+        More draws aim at this multiple of what is asked, so that chance does not call for them again. Derived: an effective
+        size of 400 is estimated to some 10 %, two sd of which are a fifth and more.
     most : int
-        Times the draws made so far that the same method may go on to. Chosen once.
+        Times the draws made so far that the same method may go on to. Derived: errors fall to a quarter; what needs more
+        has another method that is cheaper.
     usual : int
-        Draws of a default fit: where fewer are asked for, a sampler goes on as long as it would with these.
+        Draws of a default fit: where fewer are asked for, a sampler goes on as long as it would with these. Derived: four
+        chains of 1,000, as every sampler of the field has; ends of intervals have errors of some .03 sd.
     """
 
     r_hat: float = 1.01
@@ -82,7 +88,7 @@ class Verdict:
     next : {"done", "more", "other"}
         What to do: nothing, go on with more draws of the same method, or take another method.
     times : int
-        How many times the draws made so far would do, where the next step is "more"; else 1.
+        How many times the draws made so far would do, where the next step is "more". Derived: else 1.
     """
 
     accepted: bool = True
@@ -162,8 +168,8 @@ def of_weights(
     """
     kept = drawn if kept is None else kept
     text = f"Pareto k-hat {k_hat:.2f}, {effective:.0f} effective of {drawn} draws"
-    moved = "" if math.isnan(shift) else f"; they moved no mean by more than {shift:.2f} posterior sd"
-    good = Verdict(checked=f"Weights on the true likelihood: {text}{moved}.")
+    moved = "" if math.isnan(shift) else f"; they corrected a mean of the approximation by {shift:.2f} posterior sd at most"
+    good = Verdict(checked=f"The weights on the true likelihood are sound: {text}{moved}.")
     heavy = not (light_tails(k_hat, limits) or unseen < limits.unseen)
     few = not effective >= limits.share * kept
     thin = not squares >= limits.squares * min(drawn, kept)
@@ -182,7 +188,7 @@ def of_weights(
     wanted = max(limits.share * kept / max(effective, 1.0), limits.squares * kept / max(squares, 1.0))
     times = math.ceil(limits.margin * wanted)
     light = not heavy and not k_squares >= limits.k_hat
-    rejected = replace(good, accepted=False, problem=problem, next="other")
+    rejected = Verdict(accepted=False, checked=f"Weights on the true likelihood: {text}.", problem=problem, next="other")
     return replace(rejected, next="more", times=max(times, 2)) if light and times <= limits.most else rejected
 
 

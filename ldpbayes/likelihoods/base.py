@@ -14,9 +14,9 @@ from ldpbayes.errors import InfeasibleError
 from ldpbayes.likelihoods.constants import BLOCK
 from ldpbayes.likelihoods.expansion import Quadratic, Sums, expected_inverses
 
-#: Entries of rows up to which NumPy computes, which takes less time than loading the compiled kernels.
+#: Time: Entries of rows up to which NumPy computes, which takes less time than loading the compiled kernels.
 SMALL = 2**16
-#: Probabilities up to which each has its own logarithm.
+#: Time: Probabilities up to which each has its own logarithm.
 PLAIN = 2**14
 
 

@@ -1,22 +1,22 @@
 """Limits of memory, of double precision and of formats: no number here is a choice about results."""
 
-#: Reports times draws whose probabilities are computed together.
+#: Memory: Reports times draws whose probabilities are computed together.
 BLOCK = 2**21
-#: The largest number below one that a sum added up in another order stays above.
+#: Mathematics: The largest number below one that a sum added up in another order stays above.
 BELOW_ONE = 1 - 2.0**-50
-#: Rows of few values with up to so many entries are kept written out, 8 bytes an entry.
+#: Memory: Rows of few values with up to so many entries are kept written out, 8 bytes an entry.
 KEPT = 2**22
-#: Weights of so many entries of the rows, or of the rows once, are written out together.
+#: Memory: Weights of so many entries of the rows, or of the rows once, are written out together.
 MAX_BLOCK = 2**17
-#: Rows that are read and added up together: their sums stay in the first-level cache, and tables are loaded rarely.
+#: Memory: Rows that are read and added up together: their sums stay in the first-level cache, and tables are loaded rarely.
 ROWS_IN_CACHE = 512
-#: Entries that are sorted by group at a time, to count supports and to expand, so that they stay in the cache; and the
-#: least number of reports for each group, for which the kernels make tables.
+#: Memory: Entries that are sorted by group at a time, to count supports and to expand, so that they stay in the cache; and
+#: the least number of reports for each group, for which the kernels make tables.
 COUNTED, EXPANDED = (2**22, 64), (2**25, 1024)
-#: Entries that are sorted at a time, at most.
+#: Memory: Entries that are sorted at a time, at most.
 SORTED = 2**28
-#: A table of products over the distinct rows of every attribute is made where it has at most so many entries.
+#: Memory: A table of products over the distinct rows of every attribute is made where it has at most so many entries.
 MAX_TABLE = 2**18
-#: Numbers of a block of rows × draws, and rows whose ratios are multiplied before a logarithm is taken: ratios from 1/8 to 8
-#: keep the product within 2^±768.
+#: Mathematics: Numbers of a block of rows × draws, and rows whose ratios are multiplied before a logarithm is taken: ratios
+#: from 1/8 to 8 keep the product within 2^±768.
 PRODUCTS, FACTORS = 2**20, 256

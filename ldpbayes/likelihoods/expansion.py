@@ -7,7 +7,7 @@ import numpy as np
 
 from ldpbayes.arrays import FloatArray
 
-#: A Gaussian reaches below what any distribution gives a report; a tenth of the mean is far in that tail.
+#: Rule: A Gaussian reaches below what any distribution gives a report; a tenth of the mean is far in that tail.
 FLOOR = 0.1
 
 

@@ -9,11 +9,11 @@ from ldpbayes.compiling import compiled
 from ldpbayes.likelihoods.constants import BELOW_ONE
 from ldpbayes.likelihoods.pass_kernels import fill_tables
 
-#: Rejected proposals after which a signal user's category is drawn by going through its support.
+#: Time: Rejected proposals after which a signal user's category is drawn by going through its support.
 PATIENCE = 64
-#: Supports of up to so many bytes are added up by tables, instead of proposing categories.
+#: Time: Supports of up to so many bytes are added up by tables, instead of proposing categories.
 TABLED = 32
-#: Signal users whose categories are looked for together, at least.
+#: Time: Signal users whose categories are looked for together, at least.
 WAITING = 4096
 #: Its shifts by 0 to 63 bits have different upper six bits, which tell where the only one of a word stands.
 DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)

@@ -188,9 +188,10 @@ class StackedRows(Rows):
         return zip(self.stacked, np.split(r, self._splits), strict=True)
 
 
-#: Draws of a call × entries of the rows above the floor from which users are drawn one by one, compiled, where they are few.
+#: Time: Draws of a call × entries of the rows above the floor from which users are drawn one by one, compiled, where they
+#: are few.
 COMPILED = 5e4
-#: Users for each category of a row up to which they are few.
+#: Time: Users for each category of a row up to which they are few.
 FEW = 4
 
 

@@ -13,7 +13,7 @@ from ldpbayes.likelihoods.base import AbstractLikelihood, Rows
 from ldpbayes.likelihoods.expansion import expected_inverses, shared_part, tangent_curvature
 from ldpbayes.likelihoods.kinds import StackedRows
 
-#: Pairs of so many of the most probable categories are looked at: what a diagonal misses of the curvature lies there.
+#: Rule: Pairs of so many of the most probable categories are looked at: what a diagonal misses of the curvature lies there.
 HEAVY = 8
 
 

@@ -11,7 +11,7 @@ from ldpbayes.likelihoods.base import Rows, scatter
 from ldpbayes.likelihoods.constants import MAX_TABLE
 from ldpbayes.likelihoods.kinds import DenseRows, DenseSampler
 
-#: Or at most so many times the number of rows.
+#: Memory: Or at most so many times the number of rows.
 PER_ROW = 4
 
 

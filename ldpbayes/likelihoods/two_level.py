@@ -12,15 +12,16 @@ from ldpbayes.likelihoods.constants import FACTORS, PRODUCTS
 from ldpbayes.likelihoods.expansion import FLOOR, Sums, gaussian_nodes
 from ldpbayes.likelihoods.kinds import COMPILED, DenseSampler
 
-#: Members are listed where fewer than one category in this many is in a support: then a list is shorter than the bits,
-#: and a pass over it takes 10–40 ms for a million reports over 1,024 categories, where byte tables take 130.
+#: Time: Members are listed where fewer than one category in this many is in a support: then a list is shorter than the
+#: bits, and a pass over it takes 10–40 ms for a million reports over 1,024 categories, where byte tables take 130.
 SPARSE = 20
-#: Columns up to which sums over packed supports are by byte tables, a pass each: unpacking them takes as long as thirty.
+#: Time: Columns up to which sums over packed supports are by byte tables, a pass each: unpacking them takes as long as
+#: thirty.
 FEW_COLUMNS = 24
-#: Draws from which the log-likelihood of all of them is taken around their mean, in products of single precision.
+#: Time: Draws from which the log-likelihood of all of them is taken around their mean, in products of single precision.
 FEW_DRAWS = 12
-#: Draws under which some report is less than this times as probable as under the mean of the draws, or one over this times
-#: more, are taken one by one in double precision.
+#: Mathematics: Draws under which some report is less than this times as probable as under the mean of the draws, or one
+#: over this times more, are taken one by one in double precision.
 NEAR = 1 / 8
 
 

@@ -90,18 +90,18 @@ class MethodAnswer:
         if self.outcome.rejected:
             return self.outcome.rejected
         undefined = "undefined" in self.posterior.facts and self.outcome.independent  # no other method would define it
-        found = self.diagnostics
-        if found.converged or found.interrupted or undefined or self._few:
+        diagnostics = self.diagnostics
+        if diagnostics.converged or diagnostics.interrupted or undefined or self._few:
             return ""
-        return found.problems
+        return diagnostics.problems
 
     @property
     def _few(self) -> bool:
         """Whether chains are not accepted, and only because too few draws were asked for: no other method has more."""
         if self.outcome.independent or self.outcome.verdict.problem:
             return False
-        found, (chains, draws) = self.diagnostics, self.posterior.length
-        said = found.worst_r_hat, found.least_ess, found.divergences
+        diagnostics, (chains, draws) = self.diagnostics, self.posterior.length
+        said = diagnostics.worst_r_hat, diagnostics.least_ess, diagnostics.divergences
         return of_chains(*said, chains * draws).next == "done"  # type: ignore[arg-type]  # of chains all are known
 
     @property

@@ -43,8 +43,8 @@ class AbstractPosterior(abc.ABC):
     Attributes
     ----------
     draws, chains : int
-        Draws of each chain, and chains. As every sampler of the field has; ends of intervals have errors of some .03 sd and
-        less with 4,000 independent draws.
+        Draws of each chain, and chains. Derived: as every sampler of the field has; ends of intervals have errors of some
+        .03 sd and less with 4,000 independent draws.
     most : float
         Operations above which ``auto`` looks for another method. Bank: of 403 fits none chose otherwise than by a limit
         for each method; some ten seconds of a sampled one.
@@ -53,6 +53,8 @@ class AbstractPosterior(abc.ABC):
     name: ClassVar[str]
     #: The method that ``auto`` considers before this one: exact ones come first, then sampled ones, then any prior's.
     after: ClassVar[str] = ""
+    #: Whether it serves a prior over all cells, too: prepare() and run() take a Problem that is not ``alone``.
+    joint: ClassVar[bool] = False
     most: ClassVar[float] = 2e10
     #: How long its operations take.
     pace: ClassVar[Pace] = Pace(math.nan, 0.0, 0.0)

@@ -71,14 +71,11 @@ class Completion:
     chains, draws : int
         Asked for.
     ci_prob : float
-    least : int
-        Draws of F that are worth keeping after an interruption. Chosen once; nobody has shown that it matters.
     """
 
     chains: int
     draws: int
     ci_prob: float
-    least: int = 200
 
     def of_collection(self, problem: Any, outcome: Outcome, rng: np.random.Generator, watch: Watch) -> Posterior:
         """Return the Posterior of one collection, of all its categories."""
@@ -117,7 +114,7 @@ class Completion:
                 f"the derived quantity {facts['undefined']} is 0/0 in some draws, which give its categories no share at all"
             )
         drawn = outcome.distribution.shape[0] * outcome.distribution.shape[1]
-        effective = None if outcome.weighted is None else _effective(*outcome.weighted, collection, share, drawn)
+        effective = None if outcome.weighted_draws is None else _effective(*outcome.weighted_draws, collection, share, drawn)
         named: dict[str, tuple] = {name: (collection.dims if x.ndim > 2 else (), x) for name, x in variables.items()}
         named |= {name: ((), x, {"of": "prior"}) for name, x in hyper.items()}
         return Posterior(named, diagnostics, facts, exact, stats, {}, effective, outcome.known_at)
@@ -173,7 +170,7 @@ class Completion:
             lambda: _frequency_moments(problem, outcome),
             signal=outcome.signal,
             watch=watch,
-            least=self.least,
+            least=200,  # draws of F that are worth keeping after Ctrl-C: their mean has an error of 1/√200 sd
         )
         finished = len(draws)
         if outcome.independent:
@@ -261,8 +258,8 @@ def _frequency_moments(problem, outcome):
     flat = outcome.distribution.reshape(-1, problem.n_categories)
     if problem.alpha is None:
         return frequency.moments_from_draws(problem.likelihood, flat[:: max(len(flat) // frequency.ALLOCATION.averaged, 1)])
-    weighted = outcome.weighted or (flat, np.full(len(flat), 1 / len(flat)))
-    moments = weighted_moments(*weighted)
+    weighted_draws = outcome.weighted_draws or (flat, np.full(len(flat), 1 / len(flat)))
+    moments = weighted_moments(*weighted_draws)
     pair = moments["mean"], moments["sd"] ** 2
     given_p, error = problem.likelihood.tally_moments, 2 / math.sqrt(len(flat))
     return frequency.frequency_moments(*pair, problem.alpha, problem.n_users, given_p, error)

@@ -56,7 +56,7 @@ def run(method: Any, plan: Preparation, rng: np.random.Generator, watch: Watch) 
     if mixing.size == 1:
         facts = facts_of(nodes, factor) | facts
         return replace(sample, exact=exact, facts=facts, facts_at=lambda ci_prob: interval_facts(nodes, ci_prob))
-    if mixing.single and exact and not server.weighted:
+    if mixing.single and exact and not server.reweighs:
         (prior,) = nodes.priors
         facts |= {f"exact_{name}": value for name, value in server.engine(prior).diagnostics().items()}
         if problem.n_categories <= COVARIANCES:
@@ -124,7 +124,7 @@ def nodes_of(mixing: Any, servers: list, placement: Placement) -> tuple[Nodes, f
     if nodes is None:
         nodes = placement.place(mixing, total, rough)
     for server in servers:
-        if server.exact and server.weighted:
+        if server.exact and server.reweighs:
             server.exact = not any(server.engine(prior).rough.any() for prior in nodes.priors)
     if mixing.size != 1:
         return nodes, math.nan
@@ -157,7 +157,7 @@ def sampled(
     chains, several = method.chains, len(rngs) > 1
     size = chains * method.draws
     counts = shares(nodes.weights, size)
-    pairs = [(server, c) for server in servers if server.weighted for c in range(len(server.problems))]
+    pairs = [(server, c) for server in servers if server.reweighs for c in range(len(server.problems))]
     weighed = {}
     for server, c in watch.track(pairs, "Weighted posteriors at the nodes"):
         weighed[server, c] = _weighed(server, c, nodes, counts, rngs[server.places[c]], watch)
@@ -175,7 +175,7 @@ def sampled(
         drawn = _samples(server, nodes, wanted, [rngs[k] for k in server.places], several)
         for c, (k, problem) in enumerate(zip(server.places, server.problems, strict=True)):
             (flat, *tallies), sample = next(drawn)
-            if server.weighted:
+            if server.reweighs:
                 flat, sample = _resampled(server, problem, nodes, chances, wanted, rngs[k], weighed[server, c], sample)
             draws, *tallies = (array[rows] for array in (flat, *tallies))
             split, beside = (chains, -1, problem.n_categories), {}
@@ -210,7 +210,7 @@ def _samples(server, nodes, counts, rngs, several):
     """
     drawn: list = [[] for _ in rngs]
     for prior, count in zip(nodes.priors, counts, strict=True):
-        if count and not server.weighted:
+        if count and not server.reweighs:
             for batches, draws in zip(drawn, server.draws(prior, int(count), rngs), strict=True):
                 batches.append(draws)
 
@@ -220,7 +220,7 @@ def _samples(server, nodes, counts, rngs, several):
         if ci_prob is None:
             moments = entries_of(server, nodes) if server.exact else {}
             return {name: x for name, x in moments.items() if nodes.single or name.startswith(("distribution", "frequency"))}
-        moments = entries_of(server, nodes, tails(ci_prob), LEVELS if nodes.single and not server.weighted else ())
+        moments = entries_of(server, nodes, tails(ci_prob), LEVELS if nodes.single and not server.reweighs else ())
         return {name: moments[name] for name in moments if name.endswith(("lower", "upper", "quantile"))}
 
     def of_cell(c, ci_prob=None):
@@ -259,7 +259,7 @@ def _resampled(server, problem, nodes, chances, counts, rng, weighed, sample):
         sample,
         effective=min(weights.effective_sample, float(chosen.size)),
         verdict=verdict,
-        weighted=None if server.exact else (p, weight),
+        weighted_draws=None if server.exact else (p, weight),
         facts=facts,
         **moments_of_f,
     )

@@ -146,10 +146,10 @@ def _factors(problems, evidences, known, limit):
     learnt = Learnt(n_categories=a)
     fixed = {name: make(a).alpha for name, make in Dirichlet.named().items() if name in COMPARED}
     alphas = np.array([alpha[0] for alpha in fixed.values()])
-    logs, off = evidences.found(np.broadcast_to(alphas, (len(problems), alphas.size)))
+    logs, off = evidences.of_alphas(np.broadcast_to(alphas, (len(problems), alphas.size)))
 
     def given(t, sets):
-        return evidences.found(learnt.alpha(t), sets)
+        return evidences.of_alphas(learnt.alpha(t), sets)
 
     placement = Placement()
     ends = np.full((2, len(problems)), [[-placement.reach], [placement.reach]])
@@ -168,8 +168,8 @@ def _factors(problems, evidences, known, limit):
     out = []
     for k, problem in enumerate(problems):
         values, errors = ({name: float(logs_k[k]) for name, logs_k in logs_of.items()} for logs_of in (value, error))
-        reference, skipped, settled = used, {}, bool(evidences.settled[k])
-        if not settled:
+        reference, skipped, certain = used, {}, bool(evidences.certain[k])
+        if not certain:
             skipped, values, errors = dict.fromkeys(values, UNTOLD), {}, {}
         if (problem.collection is not None and problem.collection.ordered) or prior.kind == "walk":
             smooth = Smooth(n_categories=a)
@@ -184,7 +184,7 @@ def _factors(problems, evidences, known, limit):
         if reference == "own":
             if known[k] is not None:
                 values["own"], errors["own"] = known[k][0], known[k][1] + errors.get("own", 0.0)
-            elif alpha is not None and settled:
+            elif alpha is not None and certain:
                 values["own"], errors["own"] = float(by_alpha[0][k]), max(float(by_alpha[1][k]), *errors.values())
             else:
                 skipped["own"] = "its method gives no evidence"
@@ -221,11 +221,11 @@ class _Evidences(Products):
     """Evidences of the reports of k collections whose likelihoods are products of factors."""
 
     @property
-    def settled(self):
+    def certain(self):
         """Whether the evidences of each are known, (k,)."""
         return np.ones(self.cells, dtype=bool)
 
-    def found(self, alpha, sets=slice(None)):
+    def of_alphas(self, alpha, sets=slice(None)):
         """Return (log-evidences, errors) of some collections for the symmetric concentrations of each, each (k, m)."""
         (k, m), a, multiplicity = alpha.shape, self.size, np.bincount(self.group).astype(float)
         places = np.arange(self.family.alpha.size).reshape(self.cells, 1, -1)[sets]
@@ -256,7 +256,7 @@ class _Expanded(_Evidences):
         start = [self._known(*each) for each in zip(problems, known, means, strict=True)]
         self.sampling = np.array([error for *_, error, _ in start])
         super().__init__(*self._about([mean for _, mean, *_ in start]))
-        self.known, _, known, _, self._settled = map(np.array, zip(*start, strict=True))
+        self.known, _, known, _, self._certain = map(np.array, zip(*start, strict=True))
         self.constant = self.constant + known - self.log_evidence(self.known)[0]
 
     def _known(self, problem, known, mean):
@@ -266,12 +266,12 @@ class _Expanded(_Evidences):
             return alpha, mean, *known, True
         alpha = np.full(problem.n_categories, 0.5)
         rounds, rng = expanded.Expansion.first, np.random.default_rng(0)
-        weights, mean = expanded.weighted(problem.rows, alpha, 128, rng, rounds=rounds)
+        weights, mean = expanded.weighted_draws(problem.rows, alpha, 128, rng, rounds=rounds)
         return alpha, mean, weights.log_evidence, weights.log_evidence_error, light_tails(weights.k_hat)
 
     @property
-    def settled(self):
-        return self._settled
+    def certain(self):
+        return self._certain
 
     def _about(self, means):
         """Return (factors, what they leave out of the log-likelihoods) of the expansions at means."""
@@ -279,8 +279,8 @@ class _Expanded(_Evidences):
         families, constant = zip(*(expanded.anchored(rows, np.zeros(mean.size), mean) for rows, mean in pairs), strict=True)
         return expanded.joined(families), constant
 
-    def found(self, alpha, sets=slice(None)):
-        logs = super().found(alpha, sets)[0]
+    def of_alphas(self, alpha, sets=slice(None)):
+        logs = super().of_alphas(alpha, sets)[0]
         return logs, np.full(logs.shape, ACCURACY.expanded)
 
     def moved(self, alphas):
@@ -292,7 +292,7 @@ class _Expanded(_Evidences):
         means = TiltedFactors(family, multiplicity, sets=self.cells).saddle_moments()[0]
         means = means.reshape(self.cells, -1)[:, self.group]
         other = _Evidences(*self._about(means))
-        moved = self.found(alpha)[0] - other.found(alpha)[0]
+        moved = self.of_alphas(alpha)[0] - other.of_alphas(alpha)[0]
         mended = self.log_evidence(self.known)[0] - other.log_evidence(self.known)[0]
         moved = np.column_stack([moved, mended]) - moved[:, [list(alphas).index(REFERENCE)]]  # all alike are mended
         return dict(zip([*alphas, "own"], (self.sampling[:, None] + np.abs(moved)).T, strict=True))

@@ -45,7 +45,7 @@ class ExpandedFactors:
     alpha, linear, curvature : (a,) arrays
         α > 0, b, and D > 0.
     centre, skew : (a,) arrays or 0
-        c, and s ≥ 0 with s c < 1.
+        c, and s ≥ 0 with s c < 1. Derived: at 0 the factor is a Gaussian times a power.
     """
 
     alpha: np.ndarray
@@ -171,13 +171,13 @@ class Expansion:
     Attributes
     ----------
     first : int
-        Those for a point that only has to be near the mean.
+        Those for a point that only has to be near the mean. Bank: half and double change no number of five.
     settled : float
-        Posterior sds, all categories together, by which the mean may move in the last. Draws from there lose nothing in
-        weight; answers without draws, which expand there too, show a move of five times that.
+        Posterior sds, all categories together, by which the mean may move in the last. Derived: draws from there lose
+        nothing in weight; answers without draws, which expand there too, show a move of five times that.
     logarithm, entry, factor : float
         Operations of a logarithm of a report, of an entry of the rows in all rounds, and of a category's factor, in those of
-        an entry in one likelihood: measured.
+        an entry in one likelihood. Measured: on one core.
     """
 
     first: int = 3
@@ -221,7 +221,7 @@ def expand(rows, alpha, rounds=None, *, watch=None, start=None):
     return engine, made
 
 
-def weighted(rows, alpha, size, rng, *, rounds=None, watch=None):
+def weighted_draws(rows, alpha, size, rng, *, rounds=None, watch=None):
     """Return (draws under Dirichlet(α) with weights on the true likelihood, trusted or not; the mean of the surrogate).
 
     Parameters
@@ -318,11 +318,11 @@ def _log_radius(engine, p):
     tangent = family.linear - engine.tilt + straight * family.centre
     tangent[bent] -= power * skew
     constant = -0.5 * straight @ family.centre**2 + power @ (skew * centre)
-    linear, square, base, own = p @ tangent, p**2 @ straight, 1 - skew * centre, skew * p[:, bent]
+    linear, square, base, leaning = p @ tangent, p**2 @ straight, 1 - skew * centre, skew * p[:, bent]
     # The derivative by log r is concave in r and Σα > 0 at 0: from the right Newton's steps to its root are monotone.
     r = np.ones(len(p))
     for _ in range(RADIUS_STEPS):
-        ratio = own * r[:, None]
+        ratio = leaning * r[:, None]
         ratio /= base + ratio
         slope = total + r * linear - r**2 * square + ratio @ power
         bend = r * linear - 2 * r**2 * square + (ratio * (1 - ratio)) @ power
@@ -338,7 +338,7 @@ def _log_radius(engine, p):
     radius = r[:, None] * np.exp(log_growth_of_r)
     log_density = total * np.log(r)[:, None] + total * log_growth_of_r + linear[:, None] * radius
     log_density -= 0.5 * square[:, None] * radius**2
-    log_density += np.log(base + radius[:, :, None] * own[:, None]) @ power
+    log_density += np.log(base + radius[:, :, None] * leaning[:, None]) @ power
     top = log_density.max(axis=1)
     step = (s[:, -1] - s[:, 0]) / (size - 1)
     inside = (np.exp(log_density - top[:, None]) * np.cosh(s)).sum(axis=1)
@@ -370,9 +370,9 @@ def weighed(draw, log_mass, counts, likelihood, rng, watch):
         node = np.repeat(np.arange(used.size), counts_each)[order]
         p, log_surrogate = (np.concatenate(arrays)[order] for arrays in zip(*batches, strict=True))
         log_likelihood = log_likelihood_of(likelihood, p, watch)
-        kept = log_likelihood.size
-        made[:] = [used[node[:kept]]]
-        return weigh(p[:kept], log_likelihood + (offset[node] - log_surrogate)[:kept])
+        finished = log_likelihood.size
+        made[:] = [used[node[:finished]]]
+        return weigh(p[:finished], log_likelihood + (offset[node] - log_surrogate)[:finished])
 
     weights, verdict = enough(make, size, MOST_WEIGHTED // likelihood.n_categories)
     if verdict.problem and watch.interrupted:

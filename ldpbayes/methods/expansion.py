@@ -18,24 +18,27 @@ class Errors:
     Attributes
     ----------
     most : float
-        A summary whose means or sds may be off by more posterior sd is refused.
+        A summary whose means or sds may be off by more posterior sd is refused. Derived: as LIMITS.end_error.
     margins : pair of float
-        What the sample's third moments predict is multiplied by these, expanded at a point and with a spread (which removes
-        most of the third order): products of at most a tenth stayed above the error measured. The first multiplies the error
-        by pairs of categories, too.
+        Measured: what the sample's third moments predict is multiplied by these, expanded at a point and with a spread
+        (which removes most of the third order): products of at most a tenth stayed above the error measured. The first
+        multiplies the error by pairs of categories, too.
     left : float
         Of the third order that an expansion at a point leaves out, one with the spread at its own mean leaves less.
+        Measured: on the surveys of docs/theory/summaries.md.
     slope, ground, near : float
-        The bound without a sample is slope · ρ · min(1, √(ground a / n)), ρ the largest Σ w L²/u² over Σ w L/u of a
-        category; a pilot d posterior sd away multiplies it by (1 + d²)/near where that is above one, and ``near`` does where
-        reports are crowded. See docs/theory/summaries.md.
+        Measured: the bound without a sample is slope · ρ · min(1, √(ground a / n)), ρ the largest Σ w L²/u² over Σ w L/u of
+        a category; a pilot d posterior sd away multiplies it by (1 + d²)/near where that is above one, and ``near`` does
+        where reports are crowded. See docs/theory/summaries.md.
     crowded : float
-        Share of the categories that a report supports, above which the bound of a summary with a spread is larger.
+        Share of the categories that a report supports, above which the bound of a summary with a spread is larger. Measured:
+        on the same surveys.
     weighed : pair of int
-        Least and most draws that are weighted for the evidence of an expansion. Chosen once.
+        Least and most draws that are weighted for the evidence of an expansion. Derived: 32 weights show
+        their own error to an eighth. Bank: half and double of the file show nothing.
     most_gap, gap_noise : float
-        Where H = diag(D) + f1ᵀ + 1fᵀ misses a larger share of the Hessian, the diagonal does not describe the reports; the
-        second number times a/n is what finitely many reports add to its square.
+        Measured: where H = diag(D) + f1ᵀ + 1fᵀ misses a larger share of the Hessian, the diagonal does not describe the
+        reports; the second number times a/n is what finitely many reports add to its square.
     """
 
     most: float = 0.1
@@ -173,15 +176,15 @@ def trusted(summary, alpha=None):
     return accuracy(summary, *proposal.saddle_moments(), proposal.factor_variance)
 
 
-def refusal(summary, found, label="", kept=False):
+def refusal(summary, accuracy, label="", kept=False):
     """Return the sentence that refuses a summary, with what to do; ``kept`` says that the reports are there."""
     which = f"The summary of {label}" if label else "The summary"
     remedy = "Use a method for whole reports"
     if not kept:
         remedy = f"Scan again with keep={round(summary.n_reports) + 1}, which keeps the reports whole, and fit with draws"
-        if found.distance > 1 and not found.gap > ERRORS.most_gap and found.pairs <= ERRORS.most:
+        if accuracy.distance > 1 and not accuracy.gap > ERRORS.most_gap and accuracy.pairs <= ERRORS.most:
             remedy += "; scan.again(pilots), which expands the likelihood closer to the posterior mean, may do"
-    return f"{which} ({summary.n_reports:,.0f} reports) cannot stand for its reports: {found.problem}. {remedy}."
+    return f"{which} ({summary.n_reports:,.0f} reports) cannot stand for its reports: {accuracy.problem}. {remedy}."
 
 
 def refuse_doubtful(labels, summaries, accuracies):

@@ -31,9 +31,11 @@ class OverFloors:
     evenness : float
         κ.
     still : float
-        Sds of P by which the mean of D may still move, all categories apart: the evidence moves by the square of it.
+        Sds of P by which the mean of D may still move, all categories apart. Derived: the evidence moves by the square of
+        it. Bank: half and double change no number.
     least : float
-        Part of a category's curvature that is left, at least, where E is integrated over. Chosen once; weights correct it.
+        Part of a category's curvature that is left, at least, where E is integrated over. Derived: it keeps a factor proper;
+        weights correct it. Bank: half and double change no number.
     """
 
     family: expanded.ExpandedFactors
@@ -127,14 +129,14 @@ class OverFloors:
         if kappa == math.inf:
             even = np.full(share.size, 1 / m.sum())
             return even, np.zeros(share.size), family.log_smooth(share * even + rest).reshape(k, -1) @ m
-        own = expanded.ExpandedFactors(
+        smooth = expanded.ExpandedFactors(
             np.full(share.size, kappa),
             family.linear * share,
             share**2 * family.curvature,
             (family.centre - rest) / share,
             share * family.skew,
         )
-        factors = TiltedFactors(own, m, sets=k)
+        factors = TiltedFactors(smooth, m, sets=k)
         # What the factors of E leave out: b·(1 − λ)D.
         mass = factors.saddle_log_evidence()[0] + factors.summed(family.linear * rest) + _dirichlet(kappa, m.sum())
         return *factors.saddle_moments(), mass
@@ -156,11 +158,11 @@ class OverFloors:
         p, log_surrogate = expanded.proposals(proposal, size, rng)
         if not share:
             return p, log_surrogate
-        even, spread, rest, kept = floor
+        even, spread, rest, remaining = floor
         a, kappa = even.size, self.evenness
         if kappa == math.inf:
             return share / a + (1 - share) * p, log_surrogate
-        mean = even - (1 - share) / share * (1 - kept) * (p - rest)
+        mean = even - (1 - share) / share * (1 - remaining) * (p - rest)
         mean = np.maximum(mean, 0.1 * even)
         shape, scale = mean**2 / spread, spread / mean
         log_g = np.log(np.maximum(rng.standard_gamma(shape), 1e-300)) + np.log(scale)

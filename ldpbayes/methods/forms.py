@@ -75,17 +75,17 @@ class Forms(Apart):
         starts, row_starts = np.zeros(cells + 1, np.int64), np.zeros(cells + 1, np.int64)
         expanded = np.zeros(cells, bool)
         for c, likelihood in enumerate(likelihoods):
-            form, held = likelihood.separable(), likelihood.rows()
+            form, cell_rows = likelihood.separable(), likelihood.rows()
             stand_in = None if summaries is None else summaries[c]
             if form is not None:
                 forms.append(form)
                 starts[c + 1] = len(form.index)
-            elif held is None or stand_in is not None:
+            elif cell_rows is None or stand_in is not None:
                 summary = likelihood if stand_in is None else stand_in
                 linear[c], curvature[c] = summary.linear, summary.tangent_curvature
-                expanded[c] = held is not None
+                expanded[c] = cell_rows is not None
             else:
-                matrix, count = merged(held)
+                matrix, count = merged(cell_rows)
                 rows.append(matrix)
                 counts.append(count)
                 row_starts[c + 1] = len(count)

@@ -22,9 +22,10 @@ class Allocation:
         Operations that exact draws of one collection may take: some seconds. Bank: half and double show nothing.
     least_share : float
         Var(F) from the moments of P is a difference, which the noise of sampled moments drowns below this share of Var(P).
-        Chosen once: the noise of a variance by 4,000 draws is 2 %, that of such a difference 10 %.
+        Derived: the noise of a variance by 4,000 draws is 2 %, that of such a difference 10 %.
     averaged : int
-        Draws of P that give the moments of F: to a few percent of its sd.
+        Draws of P that give the moments of F. Derived: to 1/√500 of its sd, a few percent. Bank: half and double change no
+        number.
     """
 
     most: float = 1e9

@@ -46,6 +46,7 @@ class HMC(AbstractPosterior):
     written: int = Sampler.written
     name: ClassVar[str] = "hmc"
     after: ClassVar[str] = "weighted"
+    joint: ClassVar[bool] = True
     pace: ClassVar[Pace] = Pace(0.2, 0.0, 1.2e-9)
     needs: ClassVar[tuple[str, ...]] = ()
     checked: ClassVar[Mapping] = {"draws": whole(4), "written": whole(0)}

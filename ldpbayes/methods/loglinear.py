@@ -10,7 +10,7 @@ from scipy.linalg import cholesky
 from scipy.special import logsumexp
 
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.inference.nested import WAYS, Cores, Grid, Nested, nested, settled
+from ldpbayes.inference.nested import WAYS, Cores, Grid, Nested, conditional_mode, nested
 from ldpbayes.inference.structure import Factor
 from ldpbayes.likelihoods.expansion import Quadratic
 from ldpbayes.methods.constants import MAX_ENTRIES
@@ -67,20 +67,24 @@ class EffectsPosterior:
     expansion : Quadratic, optional
         What takes the place of the log-likelihood, but in the weights at the end.
     step : float
-        Of the lattice of log σ. Chosen once: the cores of two neighbours overlap.
+        Of the lattice of log σ. Derived: the cores of two neighbours overlap. Bank: at double two of three are apart.
     finer : float
         The step at most, in units of one over the square root of the effects whose sd it is. Derived: some three posterior
         sds of log σ.
     reach : float
-        The lattice goes so far from the prior's scale. Chosen once: no posterior mass lies beyond.
+        The lattice goes so far from the prior's scale. Derived: no posterior mass lies beyond. Bank: half takes twice as
+        long, double changes no number.
     fall : float
-        Nats by which a node's evidence is below the best one's where the lattice ends. Chosen once, for e⁻⁸ of the mass.
+        Nats by which a node's evidence is below the best one's where the lattice ends. Derived: for e⁻⁸ of the mass. Bank:
+        at half and at double one of three is apart.
     nodes : int
         The most of the lattice. Bank: without it tables of three attributes take twice as long.
     effects : int
-        The most: their Hessian is a dense matrix. Chosen once.
+        The most. Memory: their Hessian is a dense matrix, of 12 MB.
     many : int
-        The log-likelihood of so many times more distinct reports than cells is expanded. Chosen once.
+        The log-likelihood of so many times more distinct reports than cells is expanded. Derived: an expansion, a matrix of
+        cells × cells, visits fewer numbers from one on, and takes a few passes to make. Bank: half and double change no
+        number.
     """
 
     prior: Any
@@ -179,7 +183,7 @@ class EffectsPosterior:
         """Return the same posterior with its log-likelihood expanded at the mode at the first node."""
         grid = self.grid()
         at = tuple(float(axis[i]) for axis, i in zip(grid.axes, grid.first, strict=True))
-        pilot = self.shares(settled(self, at, self.start()).centre)
+        pilot = self.shares(conditional_mode(self, at, self.start()).centre)
         return replace(self, expansion=self.rows.quadratic(pilot[None]))
 
     def drawn(self, draws: int, rng: np.random.Generator, watch: Any = None) -> Nested:
@@ -189,23 +193,23 @@ class EffectsPosterior:
         where they do not, all is done again with the reports.
         """
         if self.expansion is None and self.rows.n_rows > self.many * self.prior.n_categories:
-            found = self.expanded().drawn(draws, rng, watch)
-            if found.verdict.accepted:
-                return found
+            drawing = self.expanded().drawn(draws, rng, watch)
+            if drawing.verdict.accepted:
+                return drawing
         return nested(Cores.of([self], self.grid(), watch), draws, rng, WAYS, watch, "tables")
 
     def outcome(self, draws: int, split: tuple[int, int], rng: np.random.Generator, watch: Any) -> Outcome:
         """Return the Outcome of so many draws, split in chains, with the evidence, and that of independence."""
-        prior, found = self.prior, self.drawn(draws, rng, watch)
-        (effects,), (drawn,), (weights,) = found.g, found.drawn, found.weights
+        prior, drawing = self.prior, self.drawn(draws, rng, watch)
+        (effects,), (drawn,), (weights,) = drawing.g, drawing.drawn, drawing.weights
         facts = weights.facts
         if prior.order > 1:
             facts |= of_independence(prior, self.rows, draws, rng)
         return Outcome(
             self.shares(effects).reshape(*split, *prior.shape),
-            effective=found.effective,
-            verdict=found.verdict,
-            weighted=(self.shares(drawn.g), weights.weight),
+            effective=drawing.effective,
+            verdict=drawing.verdict,
+            weighted_draws=(self.shares(drawn.g), weights.weight),
             hyperparameters={name: values.reshape(split) for name, values in prior.draw_scales(effects, rng).items()},
             facts=facts,
         )

@@ -38,8 +38,8 @@ class Merged:
     log_constant: float
     groups: np.ndarray
     member_alpha: np.ndarray
-    #: Whether a category may be denied.
-    denied: ClassVar[bool] = False
+    #: Whether P is the only unknown: no share who deny, no probability of a device.
+    alone: ClassVar[bool] = True
 
     @property
     def n_groups(self):

@@ -15,10 +15,8 @@ from ldpbayes.inference.verdict import ACCEPTED, LIMITS
 from ldpbayes.methods.base import AbstractPosterior, Pace, Preparation, Refusal, inside, whole
 from ldpbayes.methods.constants import MAX_ENTRIES
 from ldpbayes.methods.forms import Apart, entries
-from ldpbayes.methods.hmc import HMC
 from ldpbayes.methods.outcome import Outcome
 from ldpbayes.methods.sampler import Sampler
-from ldpbayes.methods.weighted import Weighted
 
 #: What is announced.
 NAMED = "The No-U-Turn sampler, the last method left for this collection and prior,"
@@ -36,12 +34,18 @@ class NUTS(AbstractPosterior):
     Parameters
     ----------
     draws, tune : int
-        Draws kept and discarded, per chain.
+        Draws kept and discarded, per chain. Format: the defaults of PyMC, so that a reader compares like with like.
     chains : int
     target_accept : float
-        Acceptance rate that the step size is adapted to, in (0, 1). Where draws diverge, the chains are made once more with
+        Acceptance rate that the step size is adapted to, in (0, 1). Derived: above PyMC's .8, since
+        posteriors bend next to shares of zero. Where draws diverge, the chains are made once more with
         .99, and the result has it as the attr ``target_accept_used``. Chains that are short of effective draws go on,
         of which as many draws are kept, at equal distances: the attr ``thinned`` says how far apart.
+
+    Attributes
+    ----------
+    most : float
+        As in AbstractPosterior. Derived: it is what is left where nothing else applies, for its model has to be compiled.
 
     Notes
     -----
@@ -54,7 +58,8 @@ class NUTS(AbstractPosterior):
     target_accept: float = 0.9
     name: ClassVar[str] = "nuts"
     after: ClassVar[str] = "hmc"
-    most: ClassVar[float] = 1.0  # what is left where nothing else applies: its model has to be compiled
+    joint: ClassVar[bool] = True
+    most: ClassVar[float] = 1.0
     pace: ClassVar[Pace] = Pace(15.0, 0.0, 2.2e-8)
     needs: ClassVar[tuple[str, ...]] = ("rows",)
     checked: ClassVar[Mapping] = {"draws": whole(4), "tune": whole(50), "target_accept": inside}
@@ -142,12 +147,8 @@ class NUTS(AbstractPosterior):
 
     def _judged(self, drawn, stats, names):
         """Return the Verdict on the variables of these names."""
-        found = np.concatenate([drawn[name].reshape(*drawn[name].shape[:2], -1) for name in names], axis=2)
-        return verdict_on(found, int(stats["diverging"].sum()), self.draws * self.chains)
-
-
-#: Methods for all cells by name, in the order in which ``auto`` considers them.
-JOINT: dict[str, type[AbstractPosterior]] = {cls.name: cls for cls in (Weighted, HMC, NUTS)}
+        values = np.concatenate([drawn[name].reshape(*drawn[name].shape[:2], -1) for name in names], axis=2)
+        return verdict_on(values, int(stats["diverging"].sum()), self.draws * self.chains)
 
 
 def _timed(compiled, shown, **settings):

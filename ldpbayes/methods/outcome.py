@@ -28,11 +28,11 @@ class Outcome:
         Independent draws that repeated ones are worth, in all.
     verdict : Verdict
         Whether the draws may be used. One with a problem and nothing to do next lets the draws form a result that says so.
-    weighted : pair of (S, a) and (S,) arrays, optional
+    weighted_draws : pair of (S, a) and (S,) arrays, optional
         The draws that ``distribution`` was resampled from, and their normalized weights: moments and Monte Carlo errors
         come from these.
     frequency : pair of (a,) arrays, optional
-        Mean and sd of F, where they follow from ``weighted`` draws by conjugacy.
+        Mean and sd of F, where they follow from ``weighted_draws`` draws by conjugacy.
     exact : mapping, optional
         Entries of result.EXACT.
     intervals : callable, optional
@@ -62,7 +62,7 @@ class Outcome:
     independent: bool = True
     effective: float | None = None
     verdict: Verdict = ACCEPTED
-    weighted: tuple[np.ndarray, np.ndarray] | None = None
+    weighted_draws: tuple[np.ndarray, np.ndarray] | None = None
     frequency: tuple[np.ndarray, np.ndarray] | None = None
     exact: Mapping[str, Any] = field(default_factory=dict)
     intervals: Callable[[float], Mapping[str, np.ndarray]] | None = None
@@ -78,13 +78,13 @@ class Outcome:
 
     @classmethod
     def of_weights(
-        cls, found: Any, prior: Any, p: np.ndarray, split: tuple[int, int], rng: np.random.Generator
+        cls, draws: Any, prior: Any, p: np.ndarray, split: tuple[int, int], rng: np.random.Generator
     ) -> "Outcome":
         """Return the Outcome of weighted draws, resampled, with the variables of their prior.
 
         Parameters
         ----------
-        found : inference.weighted.Draws
+        draws : inference.weighted.Draws
         prior : AbstractPrior
         p : (N, …) array
             P of all draws.
@@ -92,18 +92,18 @@ class Outcome:
             Chains and draws.
         rng : numpy.random.Generator
         """
-        variables, chosen = prior.variables(found.z), found.chosen(rng)
+        variables, chosen = prior.variables(draws.z), draws.chosen(rng)
         named = {"distribution": p} | {name: values for name, (_, values) in variables.items()}
         return cls(
             p[chosen].reshape(*split, *p.shape[1:]),
-            effective=found.effective,
-            verdict=found.verdict,
-            weighted=(p, found.found.weight),
+            effective=draws.effective,
+            verdict=draws.verdict,
+            weighted_draws=(p, draws.found.weight),
             hyperparameters={name: v[chosen].reshape(split) for name, (dims, v) in variables.items() if not dims},
             variables={name: (dims, v[chosen].reshape(*split, *v.shape[1:])) for name, (dims, v) in variables.items()},
-            known_at=lambda prob: {name: replace(found, prob=prob).known(values) for name, values in named.items()},
-            facts=found.found.facts,
-            unknowns=found.z[chosen].reshape(*split, -1),
+            known_at=lambda prob: {name: replace(draws, prob=prob).known(values) for name, values in named.items()},
+            facts=draws.found.facts,
+            unknowns=draws.z[chosen].reshape(*split, -1),
         )
 
     def diagnostics(self, interrupted: bool, share: float = 1.0) -> Diagnostics:

@@ -36,7 +36,8 @@ class PairSlice(AbstractPosterior):
     Parameters
     ----------
     draws, tune, chains : int
-        Draws kept and draws discarded before them, per chain. Chains that are short of draws go on up to
+        Draws kept and draws discarded before them, per chain. Derived: half as many are discarded as kept, as chains of the
+        field have. Bank: half and double of ``tune`` show nothing. Chains that are short of draws go on up to
         ``LIMITS.most`` times as long, of which as many are kept, at equal distances: the attr ``thinned``
         says how far apart.
     thin : int, optional
@@ -46,15 +47,16 @@ class PairSlice(AbstractPosterior):
         b·p − pᵀHp/2 for the log-likelihood, O(a), and the end of each draw's sweeps is a Metropolis proposal: the draws
         are from the posterior all the same, and the fact ``acceptance`` says how good the quadratic is.
     sweeps : int
-        Chosen once.
+        The most for a draw. Bank: half and double show nothing.
     thin_work, rows_work, max_work : float
-        Operations: half a second, two seconds up to which "auto" visits the rows, and minutes beyond which the method is
-        refused. Bank: without the quadratic two of four RAPPOR problems are lost.
+        Operations. Measured: half a second, two seconds up to which "auto" visits the rows, and minutes beyond which the
+        method is refused. Bank: without the quadratic two of four RAPPOR problems are lost.
     expansions : int
-        Of the quadratic, each over a tenth of the tuning draws; the rest settle the chains. Chosen once.
+        Of the quadratic, each over a tenth of the tuning draws; the rest settle the chains. Derived: at most ten tenths,
+        less two for these. Bank: half shows nothing, double fails, as there is no tenth left.
     least_accepted : float
-        Below this share of accepted sweeps the tails, where the quadratic is worst, are visited too rarely to be trusted: a
-        guard.
+        Derived: below this share of accepted sweeps the tails, where the quadratic is worst, are visited too rarely to be
+        trusted: a guard.
 
     Notes
     -----

@@ -22,9 +22,9 @@ class Products:
     Attributes
     ----------
     operations : float
-        Of one factor at one node, in those of a draw of one category: measured.
+        Of one factor at one node, in those of a draw of one category. Measured: on one core.
     rounding : float
-        Error of a log-evidence by counts, in nats; those of larger errors come with the moments.
+        Measured: error of a log-evidence by counts, in nats; those of larger errors come with the moments.
 
     Parameters
     ----------

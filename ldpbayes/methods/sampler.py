@@ -32,13 +32,17 @@ class Sampler:
     ----------
     written : int
         Entries, distinct reports × categories of all cells, up to which reports enter as they are: a gradient visits them
-        all. Chosen once: an expansion costs as much as some hundred gradients of so many.
+        all. Measured: an expansion costs as much as some hundred gradients of so many. Bank: half and double change no
+        number of two.
     spread : float
-        Of P in the first expansion, as a share of the pooled mean. Chosen once; the next expansions do not depend on it.
+        Of P in the first expansion, as a share of the pooled mean. Derived: the next expansions do not depend on it. Bank:
+        half and double change no number of two.
     pilot : int
-        Draws of a rough posterior that say where to expand. Chosen once.
+        Draws of a rough posterior that say where to expand. Derived: means to 1/√150 sd, less than an expansion with that
+        spread leaves. Bank: half and double change no number of two.
     longest : int
-        Chains become at most so many times as long as the usual number of draws. Chosen once.
+        Chains become at most so many times as long as the usual number of draws. Derived: twice LIMITS.most, since chains
+        double. Bank: half and double change no number of two.
     """
 
     written: int = 60_000
@@ -154,7 +158,7 @@ class Sampler:
         sample, weights = reweighed(plain, logs.sum(axis=1), rng)
         values = {"distribution": plain.distribution} | {name: v for name, (_, v) in plain.variables.items()}
         weight = weights.weight.reshape(chains, length)
-        return replace(sample, known={name: of_chains(x, weight) for name, x in values.items()})
+        return replace(sample, known={name: weighted_entries(x, weight) for name, x in values.items()})
 
     def _sample(self, problem, run):
         """Return the Outcome of a Run."""
@@ -176,13 +180,15 @@ class Sampler:
 
 def pooled_mean(likelihoods):
     """Return the posterior mean of one distribution of all cells whose reports need rows, under Jeffreys' prior."""
-    held = [likelihood.rows() for likelihood in likelihoods if likelihood.separable() is None and likelihood.keeps_reports]
-    rows = held[0] if len(held) == 1 else StackedRows(held)
+    written = [
+        likelihood.rows() for likelihood in likelihoods if likelihood.separable() is None and likelihood.keeps_reports
+    ]
+    rows = written[0] if len(written) == 1 else StackedRows(written)
     mean = expanded.expand(rows, np.full(rows.n_categories, 0.5))[0].saddle_moments()[0]
     return mean / mean.sum()
 
 
-def of_chains(values, weight):
+def weighted_entries(values, weight):
     """Return mean, sd, mcse and ess_bulk of weighted chains: those of the mean of w (x − μ), correlated as it is.
 
     Parameters

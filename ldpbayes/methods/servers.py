@@ -23,7 +23,7 @@ from ldpbayes.methods.watch import Watch
 from ldpbayes.priors import Dirichlet
 
 #: What expansions cost.
-COST = expanded.Expansion()
+EXPANSION = expanded.Expansion()
 
 
 class Server:
@@ -41,7 +41,7 @@ class Server:
         The method, where no draws are made.
     exact : bool
         Whether moments and ends are integrals.
-    weighted : bool
+    reweighs : bool
         Whether draws have weights.
     signals : bool
         Whether signal tallies are drawn, and not the true ones.
@@ -49,7 +49,7 @@ class Server:
         Whether a server takes several cells.
     """
 
-    name, exact, weighted, signals, together = "exact", True, False, False, True
+    name, exact, reweighs, signals, together = "exact", True, False, False, True
 
     def __init__(self, problems: list, places: Any = (0,)) -> None:
         self.problems, self.places = problems, np.asarray(places)
@@ -230,10 +230,16 @@ class Few(Server):
 
 
 class Expanded(Factored):
-    """Summaries: the expansion at their pilot is the likelihood, under all priors."""
+    """Summaries: the expansion at their pilot is the likelihood, under all priors.
 
-    name, weighted = "surrogate", True
-    #: Above so many categories the saddle point takes the place of integrals, and its second order is as accurate.
+    Attributes
+    ----------
+    most : int
+        Categories above which the saddle point takes the place of integrals. Derived: its second order is as
+        accurate there, for its error falls as their number grows.
+    """
+
+    name, reweighs = "surrogate", True
     most: ClassVar[int] = 2000
 
     def __init__(self, problems: list, places: Any = (0,)) -> None:
@@ -266,7 +272,7 @@ class WeightedServer(Factored):
     evidence are of second order in the saddle point.
     """
 
-    name, exact, weighted, together, route = "surrogate", False, True, False, "saddle point"
+    name, exact, reweighs, together, route = "surrogate", False, True, False, "saddle point"
 
     def __init__(self, problems: list, places: Any = (0,)) -> None:
         Server.__init__(self, problems, places)
@@ -285,7 +291,7 @@ class WeightedServer(Factored):
         if problem.n_categories < 3:
             raise InfeasibleError("The surrogate needs three categories.")
         rows, nodes = problem.rows, placement.expected(problem.mixing)
-        return COST.weighing(rows, size) + COST.work(rows, nodes)
+        return EXPANSION.weighing(rows, size) + EXPANSION.work(rows, nodes)
 
     def settle(self, mixing: Any, placement: Placement) -> Nodes | None:
         """Expand the reports at the mean of the nodes, until that hardly moves; return the nodes there."""
@@ -313,7 +319,7 @@ class WeightedServer(Factored):
     def look(self) -> None:
         """Expand the reports at the posterior mean under Jeffreys' prior."""
         alpha = Dirichlet.jeffreys(self.problems[0].n_categories).alpha
-        self.expand(expanded.expand(self.rows, alpha, COST.first)[0].saddle_moments()[0])
+        self.expand(expanded.expand(self.rows, alpha, EXPANSION.first)[0].saddle_moments()[0])
 
     def expand(self, mean: np.ndarray) -> None:
         """Expand the reports at a mean."""

@@ -43,7 +43,7 @@ class Walks:
     def __init__(self, form: Forms, law: Any, number: int, rng: np.random.Generator):
         density = Filtered.about(form, law)
         at = [0.5 * chain_rng.standard_normal(density.size) for chain_rng in rng.spawn(number)]
-        self.density, self.at, self.steps, _ = sampling.settled(density, at, 8, rng)
+        self.density, self.at, self.steps, _ = sampling.tuned_coordinates(density, at, 8, rng)
 
     def by_hmc(self, rng: np.random.Generator, watch: Any, going: sampling.Going) -> sampling.Run:
         """Return the Run of Hamiltonian Monte Carlo, whose z are unknowns of the prior."""

@@ -20,7 +20,8 @@ class Watch:
     interrupted : bool
         Whether one was cut short.
     long : float
-        Seconds that a fit takes without a word. Chosen once: as long as a reader waits before wondering.
+        Seconds that a fit takes without a word. Derived: twice the ten for which a reader's attention holds (Miller 1968,
+        AFIPS 33).
     """
 
     shown: bool = False
@@ -28,7 +29,7 @@ class Watch:
     long: float = 20.0
 
     def announce(self, what: str, seconds: float) -> None:
-        """Warn before it starts that something takes long; again where it takes twice as long as was said.
+        """Warn before it starts that something takes long; again where it takes half as long again as was said.
 
         Parameters
         ----------
@@ -38,7 +39,7 @@ class Watch:
             Predicted, of one processor core; nan where nobody knows.
         """
         if math.inf > seconds > self.long:
-            self.long = 2 * seconds
+            self.long = 1.5 * seconds
             shown = "" if self.shown else "; progressbar=True shows how far it is"
             sentence = f"{what} takes about {seconds:.0f} s of one processor core{shown}."
             warn(sentence, LDPBayesWarning)

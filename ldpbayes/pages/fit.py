@@ -23,9 +23,9 @@ from ldpbayes.result.facts import facts_of
 from ldpbayes.result.facts import log_evidence as log_evidence_of
 from ldpbayes.result.summary import unknown_arrays
 
-#: Categories of each cell that a table shows where it has no room for all: at least this many, of fewer cells.
+#: Display: Categories of each cell that a table shows where it has no room for all: at least this many, of fewer cells.
 FEWEST = 3
-#: Derived quantities stand before the shares where there are at least so many categories for each.
+#: Display: Derived quantities stand before the shares where there are at least so many categories for each.
 FEW = 4
 #: What the columns of point estimates are.
 _MEANS = {

@@ -17,13 +17,13 @@ from ldpbayes.pages.rendering import make_renderer
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Rows of a table in the short text of a result.
+#: Display: Rows of a table in the short text of a result.
 SHORT = 10
-#: Rows of a table that a terminal shows unless the caller wants another number; files with room have all of them.
+#: Display: Rows of a table that a terminal shows unless the caller wants another number; files with room have all of them.
 TOP = 40
-#: Lines of the first figure, which leaves room for the first rows of the table below it.
+#: Display: Lines of the first figure, which leaves room for the first rows of the table below it.
 DRAWN = 6
-#: Notes below the tables of a terminal, unless all are asked for.
+#: Display: Notes below the tables of a terminal, unless all are asked for.
 LINES = 3
 
 
@@ -313,6 +313,7 @@ class Page:
             Whether tables of details are among the tables; the last line names those that are not.
         """
         checks.text(more, "more")
+        checks.flag(details, "details")
         notes = self.ranked()
         told = tuple(replace(note, text=first_sentence(note.text)) for note in notes[:LINES])
         rest = notes[LINES:]

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ldpbayes import checks, files, rooms
 from ldpbayes.collections import Cells, Collection, as_data
@@ -17,9 +17,6 @@ from ldpbayes.plots.base import on_axes
 from ldpbayes.presenting import AbstractResult
 from ldpbayes.result import saving
 from ldpbayes.result.facts import facts_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 #: What of the core has a page, in words, by the class that knows it (of itself or of a base class); the builder of its page.
 PAGES = {
@@ -127,7 +124,7 @@ def frame(result: Any, **settings: Any) -> Any:
     return rooms.function(TABLES[name])(result).frame() if name in TABLES else show(result, **settings).frame()
 
 
-def plotted(result: AbstractResult, ax: Any, style: dict[str, Any]) -> "Axes":
+def plotted(result: AbstractResult, ax: Any, style: dict[str, Any]) -> Any:
     """Draw the first figure of the page of a result, and return its first Axes.
 
     Parameters

@@ -14,7 +14,7 @@ from ldpbayes.result.facts import facts_of
 
 #: What follows an answer where a test of fit says so.
 CONTRADICTED = "The reports contradict the design, so this is not final."
-#: Categories and derived quantities that a summary names.
+#: Display: Categories and derived quantities that a summary names.
 NAMED = 3
 
 

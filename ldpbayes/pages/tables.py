@@ -12,9 +12,9 @@ from ldpbayes.plots.base import asked
 
 #: A column beside its values, one a row.
 Filled = tuple[Column, Sequence]
-#: Sds below this share of the largest one take no further decimals.
+#: Display: Sds below this share of the largest one take no further decimals.
 NEGLIGIBLE = 0.01
-#: Sds below this one would hardly be seen in numbers with four decimals.
+#: Display: Sds below this one would hardly be seen in numbers with four decimals.
 HIDDEN = 1e-3
 R_HAT = "Agreement of the chains: 1 where they agree, and not trusted above 1.01."
 EFFECTIVE = "How many independent draws would be as precise as these."

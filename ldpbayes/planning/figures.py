@@ -9,7 +9,7 @@ from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.planning.plans import Plans, curves
 from ldpbayes.plots.base import BLACK, SMALL, WIDTH, Canvas, Drawn, _plain_ticks, _style, checked, wrapped
 
-#: Points of a plan's curve, and protocols whose curves are drawn: the best ones.
+#: Display: Points of a plan's curve, and protocols whose curves are drawn: the best ones.
 POINTS, DRAWN = 25, 2
 
 

@@ -66,11 +66,11 @@ WORDS = base.WORDS | {
 }
 #: Decorates them.
 described = explained(WORDS)
-#: Above this many terms b·a² the scalar (trace) form of a balanced design's information stands for the matrix.
+#: Time: Above this many terms b·a² the scalar (trace) form of a balanced design's information stands for the matrix.
 _FULL_WORK = 2**29
-#: The same where the trace is known without the channel.
+#: Time: The same where the trace is known without the channel.
 _SIZED_WORK = 2**22
-#: The search for the most categories goes at least this far where the error may fall with their number.
+#: Rule: The search for the most categories goes at least this far where the error may fall with their number.
 _ALWAYS_TRIED = 64
 _UNDETERMINED = "No number of reports determines all categories."
 #: Arguments of ``with_prospects`` that its page names.
@@ -417,7 +417,7 @@ class _Question:
         uniform = isinstance(self.p, str) and self.p == "uniform"
         if not 0 < epsilon < math.inf or self.kind == "l1" or (self.kind != "l2" and not uniform):
             return math.nan, open_answers
-        least = (bounds.exact_floor if uniform else bounds.theorem_4_5)(a, epsilon, self.target).value / n
+        least = (bounds.exact_bound if uniform else bounds.theorem_4_5)(a, epsilon, self.target).value / n
         if self.kind != "l2":
             least = math.sqrt(least / a) * self.width(a)
         return max(least, open_answers), open_answers

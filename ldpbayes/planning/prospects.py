@@ -32,11 +32,11 @@ __all__ = [
     "with_prospects",
 ]
 
-#: Power at which the least difference between two groups is stated.
+#: Rule: Power at which the least difference between two groups is stated.
 POWER = 0.8
 #: Shares of the respondents who may be asked directly.
 DIRECT = np.linspace(0.05, 0.95, 19)
-#: The share of a category that crafted reports raise, where none is stated.
+#: Rule: The share of a category that crafted reports raise, where none is stated.
 SHARE = 0.01
 #: The design that asks two halves of the respondents with p and 1 − p.
 _HALVES = "extended_crosswise"

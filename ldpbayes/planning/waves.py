@@ -14,9 +14,10 @@ from ldpbayes.theory.information import BATCHES
 
 __all__ = ["Belief", "best_restriction"]
 
-#: Sizes of subsets, and shares of ε within one, that are compared for a restricted response; with at most so many
+#: Time: Sizes of subsets, and shares of ε within one, that are compared for a restricted response; with at most so many
 #: categories single ones are exchanged too.
 SIZES, EXCHANGED = 24, 40
+#: Rule: shares of ε within the subset that are compared.
 SPLITS = (0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
 
 

@@ -36,12 +36,12 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 #: Marker, place in the palette and name of point estimates.
 ESTIMATES = {"mle": ("D", 1, "MLE"), "oracle": ("x", 5, "oracle"), "convex": ("+", 2, "MLE by cvxpy")}
 NAMES = {name: words for name, (_, _, words) in ESTIMATES.items()}
-#: Width of a figure in inches, and sizes of text in points: a page shows a figure 328 pixels wide on a screen of 360 pixels,
-#: so that the smallest text has 328/(72 × 3.7) × 9 = 11 pixels.
+#: Display: Width of a figure in inches, and sizes of text in points: a page shows a figure 328 pixels wide on a screen of
+#: 360 pixels, so that the smallest text has 328/(72 × 3.7) × 9 = 11 pixels.
 WIDTH, TITLE, LABEL, SMALL = 3.7, 10, 9.5, 9
-#: Width of a letter, in sizes of the text: the mean of English text in matplotlib's own font.
+#: Display: Width of a letter, in sizes of the text: the mean of English text in matplotlib's own font.
 LETTER = 0.56
-#: Letters on a line of a label beside axes: with less than half of the width for them.
+#: Display: Letters on a line of a label beside axes: with less than half of the width for them.
 BESIDE = 22
 
 

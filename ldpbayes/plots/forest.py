@@ -23,9 +23,9 @@ from ldpbayes.plots.base import (
 )
 from ldpbayes.plots.groups import plot_groups
 
-#: Categories of cells that a forest draws, a panel each.
+#: Display: Categories of cells that a forest draws, a panel each.
 PANELS = 12
-#: How far posterior and estimate stand above and below the middle of a line: neither hides the other.
+#: Display: How far posterior and estimate stand above and below the middle of a line: neither hides the other.
 ABOVE, BELOW = 0.1, -0.24
 
 

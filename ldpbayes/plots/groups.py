@@ -26,9 +26,9 @@ from ldpbayes.plots.base import (
     wrapped,
 )
 
-#: Panels of categories, and of derived quantities.
+#: Display: Panels of categories, and of derived quantities.
 CATEGORIES, QUANTITIES = 6, 4
-#: Tallest figure in inches, and the distance of groups from which on a label has two lines, before it is shortened.
+#: Display: Tallest figure in inches, and the distance of groups from which on a label has two lines, before it is shortened.
 TALLEST, TWO = 28.0, 0.33
 #: Values of a grouping column that mean no and yes.
 _BINARY = ("0", "1"), ("False", "True")

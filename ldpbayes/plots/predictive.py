@@ -11,11 +11,11 @@ from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.plots.base import LABEL, SMALL, WIDTH, Canvas, Drawn, brief, checked, lines, one_of, pitch, plain, wrapped
 from ldpbayes.result.compliers import extended_draws
 
-#: Counts with more entries are drawn as distances from their expectation, without names.
+#: Display: Counts with more entries are drawn as distances from their expectation, without names.
 NAMED = 24
-#: Draws of the posterior that replicate the reports.
+#: Display: Draws of the posterior that replicate the reports.
 DRAWS = 200
-#: … and those of each of many cells, of which so many are drawn.
+#: Display: and those of each of many cells, of which so many are drawn.
 DRAWS_OF_CELLS, MOST_CELLS = 100, 60
 _KINDS = {"list": "report", "supports": "category supported", "bits": "bit"}
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ldpbayes.collections import Cells
 
-#: A table of quantiles is refused where its spline falls over more of the probability than this.
+#: Mathematics: A table of quantiles is refused where its spline falls over more of the probability than this.
 MAX_FALL = 0.01
 
 
@@ -325,7 +325,8 @@ def state(name: str, value: Any) -> "TensorVariable":
     return pm.Deterministic(unused(name, pm.modelcontext(None).named_vars), value)
 
 
-#: Over so many categories of so many numbers the largest and the sum are taken one by one: NumPy is slow along short axes.
+#: Time: Over so many categories of so many numbers the largest and the sum are taken one by one: NumPy is slow along short
+#: axes.
 FEW, MANY = 7, 256
 
 

@@ -13,9 +13,9 @@ from ldpbayes.priors.dirichlet import Dirichlet
 from ldpbayes.priors.naming import as_prior
 from ldpbayes.priors.tree import AbstractTree
 
-#: The prior of the share who ignore the device: one in ten in the mean, a quarter or more with probability 0.075.
+#: Rule: The prior of the share who ignore the device: one in ten in the mean, a quarter or more with probability 0.075.
 BETA = (1.0, 9.0)
-#: The prior of the share of a category who deny it: uniform.
+#: Rule: The prior of the share of a category who deny it: uniform.
 EVEN = (1.0, 1.0)
 
 type Owners = tuple[int | None, ...]

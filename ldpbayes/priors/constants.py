@@ -1,12 +1,13 @@
 """Limits of memory, of double precision and of formats: no number here is a choice about results."""
 
-#: Relative error of the moments of P by integrals, and that by rounding alone; error of their log-evidence.
+#: Mathematics: Relative error of the moments of P by integrals, and that by rounding alone; error of their log-evidence.
 INTEGRALS, ROUNDING, NATS = 1e-9, 1e-12, 1e-6
-#: Quantiles of shares are tabulated at so many points, as far into the tails of a normal law as these are floats.
+#: Mathematics: Quantiles of shares are tabulated at so many points, as far into the tails of a normal law as these are
+#: floats.
 FAR, POINTS = 37.0, 1481
-#: Eigenvalues of a graph's Laplacian below this share of the largest are zero: one for each connected part.
+#: Mathematics: Eigenvalues of a graph's Laplacian below this share of the largest are zero: one for each connected part.
 NULL = 1e-9
-#: The basis of a log-linear model is written out up to so many entries.
+#: Memory: The basis of a log-linear model is written out up to so many entries. The bank's 317 problems never cross it.
 MAX_BASIS = 2**24
-#: Most laws by which respondents may ignore the device.
+#: Memory: Most laws by which respondents may ignore the device.
 MAX_LAWS = 1000

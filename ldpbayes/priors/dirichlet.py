@@ -16,7 +16,7 @@ from ldpbayes.priors.constants import INTEGRALS, NATS, ROUNDING
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
 
-#: Up to this many categories the PyMC variable breaks a stick; above, it normalizes independent variables.
+#: Rule: Up to this many categories the PyMC variable breaks a stick; above, it normalizes independent variables.
 MAX_STICKS = 10
 
 

@@ -14,7 +14,7 @@ from ldpbayes.priors.dirichlet import Dirichlet
 
 #: The prior by rule, the default of ``fit``: what the study of priors supports.
 DEFAULT = "default"
-#: From this number of categories on, the rule learns the concentration; below it is Jeffreys'.
+#: Rule: From this number of categories on, the rule learns the concentration; below it is Jeffreys'.
 LEARNT_FROM = 20
 #: What a user may type for a prior: name → maker from the number of categories; filled where the package is imported.
 PRIORS: dict[str, Callable] = {}

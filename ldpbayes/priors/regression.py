@@ -16,13 +16,13 @@ from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.priors.base import AbstractSoftmax, ExponentialLaw, Law, Linear, NormalLaw, ScaleLaw, Term
 from ldpbayes.priors.links import LINKS, Link, ShareLaw
 
-#: Standard deviation of a slope: of the log odds between two categories, for one sd of the column.
+#: Rule: Standard deviation of a slope: of the log odds between two categories, for one sd of the column.
 SCALE = 2.5
 #: That of the intercept: the log odds between two categories of Jeffreys' Dirichlet(½) have variance 2ψ′(½) = π².
 INTERCEPT = math.pi
-#: Columns with more entries are multiplied without their zeros.
+#: Time: Columns with more entries are multiplied without their zeros.
 DENSE = 2**14
-#: Of the half-normal prior of the sd between groups.
+#: Rule: Of the half-normal prior of the sd between groups.
 BETWEEN = 1.0
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.priors.base import AbstractSoftmax, Law, NormalLaw, ScaleLaw, StudentLaw
 
-#: Prior mean of σ √a: how far the walk typically goes over all categories, in nats, when σ is at its prior mean.
+#: Rule: Prior mean of σ √a: how far the walk typically goes over all categories, in nats, when σ is at its prior mean.
 REACH = 1.4
 
 

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-#: Bins for ten thousand records, and how their number grows: 100, 150 and 200 bins for 1e4, 1e5 and 1e6 records.
+#: Rule: Bins for ten thousand records, and how their number grows: 100, 150 and 200 bins for 1e4, 1e5 and 1e6 records.
 BINS, GROWTH = 100, 0.155
-#: Gaps are looked for where this share of values is distinct, between the ends of about so many runs of at least so many.
+#: Rule: Gaps are looked for where this share of values is distinct, between the ends of about so many runs of at least so
+#: many.
 UNTIED, MOST, LEAST = 0.5, 100, 30
-#: In a gap the density is so many times lower than in the modes beside it; a run counts at most so many scores, and parts
-#: the modes where these are more than so many.
+#: Rule: In a gap the density is so many times lower than in the modes beside it; a run counts at most so many scores, and
+#: parts the modes where these are more than so many.
 DEEP, FARTHEST, APART = 3.0, 2.0, 1.0
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-#: A difference of the shares by more standard deviations than this is a warning.
+#: Rule: A difference of the shares by more standard deviations than this is a warning.
 MOST = 0.5
-#: A smooth model is believed to be more precise by at most this share of its variance.
+#: Rule: A smooth model is believed to be more precise by at most this share of its variance.
 MORE = 1.0
 
 

@@ -16,11 +16,11 @@ PRIVATE = (
         "top": "top : int\n    Combinations of open covariates drawn: those with most records.",
     },
 )
-#: Combinations of open covariates that have a panel, those with most records first, and rows of a forest.
+#: Display: Combinations of open covariates that have a panel, those with most records first, and rows of a forest.
 PANELS, ROWS = 4, 36
-#: Points of a curve, and the levels between which curves are drawn.
+#: Display: Points of a curve, and the levels between which curves are drawn.
 POINTS, EDGES = 160, (0.002, 0.995)
-#: Values that reach over so many powers of ten are drawn on a logarithmic axis.
+#: Display: Values that reach over so many powers of ten are drawn on a logarithmic axis.
 DECADES = 1.3
 
 

@@ -30,15 +30,15 @@ from ldpbayes.sources.records import Entries
 
 #: Ways to the answer; "auto" begins with the first and hands over where its check fails.
 METHODS = ("auto", "smooth", "rounding", "recipe")
-#: Records with so many different likelihood rows keep a slot for each in every bin.
+#: Memory: Records with so many different likelihood rows keep a slot for each in every bin.
 MAX_SLOTS = 64
-#: Draws of the groups' shares by the reports alone.
+#: Time: Draws of the groups' shares by the reports alone.
 ALONE = 4000
-#: Moves of the log-odds of a share that matter, for a doubling of the prior's weight.
+#: Rule: Moves of the log-odds of a share that matter, for a doubling of the prior's weight.
 FLOOR_ODDS = 0.01
-#: Fewest and most draws of a cell.
+#: Memory: Fewest and most draws of a cell.
 FEWEST_DRAWS, MOST_DRAWS = 100, 1_000_000
-#: Numbers that the draws of one cell may hold with a slot for each likelihood row, and those of all cells without.
+#: Memory: Numbers that the draws of one cell may hold with a slot for each likelihood row, and those of all cells without.
 MAX_NUMBERS, MAX_HELD = 60_000_000, 250_000_000
 
 

@@ -17,7 +17,7 @@ from ldpbayes.private_groups.figures import largest_cells, quantity_name
 
 #: What the facts take from a result as it is.
 _FACTS = ("target", "method", "reason", "outcome", "trusted", "left_out", "n_records", "n_bins", "ci_prob", "random_seed")
-#: Numbers of a table of which the largest is so many times the middle one have four digits each.
+#: Display: Numbers of a table of which the largest is so many times the middle one have four digits each.
 SPREAD = 1e4
 _ABOVE = "Posterior probability that the difference is above zero."
 _RECIPE = "What negative weights give: unbiased, without an interval."

@@ -4,7 +4,7 @@ import numpy as np
 
 from ldpbayes.private_groups.measure import Atoms, Measure
 
-#: Bins of the bootstrap, at most.
+#: Time: Bins of the bootstrap, at most.
 FINE = 1000
 
 

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: Values of a heap are so many times as frequent as the median of their neighbours, of so many on each side.
+#: Rule: Values of a heap are so many times as frequent as the median of their neighbours, of so many on each side.
 HEAPED, NEIGHBOURS = 3.0, 12
-#: A class of heaps needs this share of the records, and so do the others.
+#: Rule: A class of heaps needs this share of the records, and so do the others.
 LEAST = 0.02
-#: A value with this share of the records, and at least so many, is a spike where most of the others differ: where their
-#: number is above this share of their records.
+#: Rule: A value with this share of the records, and at least so many, is a spike where most of the others differ: where
+#: their number is above this share of their records.
 SPIKE, FEWEST, UNTIED = 0.02, 10, 0.5
-#: This share of the heaps has to lie on a grid for the grid to be the class.
+#: Rule: This share of the heaps has to lie on a grid for the grid to be the class.
 ON_GRID = 0.9
 
 

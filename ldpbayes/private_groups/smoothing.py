@@ -28,13 +28,14 @@ from ldpbayes.sources.records import Entries
 
 #: Scales σ of a curve per normal score^(3/2), the nodes of their sum …
 SCALES = np.geomspace(0.05, 50.0, 14)
-#: … and the prior of log σ: Student's t with four degrees of freedom about the log of the first, with the second as scale.
+#: Rule: and the prior of log σ: Student's t with four degrees of freedom about the log of the first, with the second as
+#: scale.
 TYPICAL, RANGE = 1.0, 0.7
-#: Standard deviations of level, and of slope per normal score, at the middle of the curve.
+#: Rule: Standard deviations of level, and of slope per normal score, at the middle of the curve.
 LEVEL, SLOPE = 2.0, 2.0
 #: Standard deviations of the levels of open categories, which have no order: nodes of their sum.
 SPREADS = np.geomspace(0.01, 5.0, 12)
-#: Scales whose evidence is so many nats below that of the best one are left out.
+#: Rule: Scales whose evidence is so many nats below that of the best one are left out.
 FALL = 9.0
 
 

@@ -5,9 +5,10 @@ import numpy as np
 from ldpbayes.inference.constants import LEAST_WEIGHED
 from ldpbayes.inference.importance import smooth
 
-#: The variance is infinite from this shape of a Pareto tail on, and nothing that records say bounds it.
+#: Mathematics: The variance is infinite from this shape of a Pareto tail on, and nothing that records say bounds it.
 SHAPE = 0.5
-#: Such a tail has half of the squared distances from the mean in fewer than about e^{−γ/2} √n = .75 √n of n records.
+#: Mathematics: Such a tail has half of the squared distances from the mean in fewer than about e^{−γ/2} √n = .75 √n of n
+#: records.
 ROOTS = 0.5
 
 

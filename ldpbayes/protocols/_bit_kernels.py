@@ -5,7 +5,7 @@ import numpy as np
 from ldpbayes.compiling import compiled
 from ldpbayes.protocols.constants import LANES
 
-#: Digits after which it pays to look whether any bit is still open.
+#: Time: Digits after which it pays to look whether any bit is still open.
 FIRST_LOOK = 10
 
 

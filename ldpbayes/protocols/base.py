@@ -24,7 +24,7 @@ from ldpbayes.protocols.decoding import AbstractDecoder, MatrixDecoder, SupportD
 from ldpbayes.protocols.formats import Labels, distinct
 from ldpbayes.protocols.laws import AbstractReportLaw, ListLaw, SupportLaw
 
-#: Protocols with more possible reports are compared by support counts: most of their reports are never seen.
+#: Rule: Protocols with more possible reports are compared by support counts: most of their reports are never seen.
 MAX_LISTED = 4096
 
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ class BlockDesign(AbstractListed):
     Reports are integers 0..N−1: y stands for S_y = {x : x + y mod N in D} with D the difference set of Singer (1938), see
     ``projective.difference_set``. A collection is a table of N counts at most.
     Where a = N and e^ε = q − 1 no ε-LDP protocol has less risk at uniform p, nor has its MLE; see
-    ``theory.bounds.exact_floor``. Where a < N the supports of categories vary in size, and the risk is a few per cent above
+    ``theory.bounds.exact_bound``. Where a < N the supports of categories vary in size, and the risk is a few per cent above
     that floor. Support counts are binomial in any case.
 
     References

@@ -30,7 +30,7 @@ from ldpbayes.protocols.laws import ListLaw
 from ldpbayes.protocols.registry import DESIGNS, make_factor
 from ldpbayes.protocols.uncertain import DeviceLaw, laws_in
 
-#: Channels with at most so many reports and categories are said in words.
+#: Display: Channels with at most so many reports and categories are said in words.
 MAX_SAID = 4
 YES_NO = ("no", "yes")
 #: Survey designs whose respondents answer in words of the categories.
@@ -144,8 +144,8 @@ class Channel(AbstractMatrix):
     the plain inverse when Q is square. It needs rank a.
     """
 
-    matrix: np.ndarray | None = None
-    answers: tuple[str, ...] | None = None
+    matrix: np.ndarray = None  # type: ignore[assignment]  # that of the counts by default
+    answers: tuple[str, ...] = None  # type: ignore[assignment]  # the numbers of the reports by default
     design: str = "channel"
     settings: dict = field(default_factory=dict)
     counts: np.ndarray | None = None
@@ -220,8 +220,8 @@ class Channel(AbstractMatrix):
         """Raise an InfeasibleError where the probabilities are not known exactly."""
         if self.law is not None:
             raise InfeasibleError(
-                f"The probabilities of {self.design} are not known exactly. Such a device goes with fit, check, regress and "
-                "planning.validation, and observe takes a tensor as channel; all else needs the device's known()."
+                f"The probabilities of {self.design} are not known exactly. Such a device goes with fit, check, crosscheck, "
+                "regress and planning.validation; observe takes a tensor as channel; all else needs the device's known()."
             )
 
     def known(self) -> "Channel":
@@ -235,7 +235,7 @@ class Channel(AbstractMatrix):
         return hash((self.matrix.tobytes(), self.answers, self.design))
 
     @property
-    def n_categories(self):
+    def n_categories(self) -> int:  # type: ignore[override]
         """Number of columns of the matrix."""
         return self.matrix.shape[1]
 
@@ -247,7 +247,7 @@ class Channel(AbstractMatrix):
         return YES_NO if self.design in DESIGNS and self.n_categories == 2 else super().default_labels
 
     @cached_property
-    def epsilon(self):
+    def epsilon(self) -> float:  # type: ignore[override]
         ratio = largest_ratio(self._shares)
         return math.inf if ratio == math.inf else log_above(ratio)
 

@@ -23,7 +23,7 @@ from ldpbayes.protocols.laws import SupportLaw
 from ldpbayes.protocols.respondents import Uniform
 
 ASSIGNMENTS = ("permutation", "label", "xxhash", "ldpbayes")
-#: Up to so many buckets a product of matrices counts meetings faster than comparisons do.
+#: Time: Up to so many buckets a product of matrices counts meetings faster than comparisons do.
 _FEW_BUCKETS = 16
 
 

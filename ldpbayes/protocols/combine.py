@@ -94,17 +94,17 @@ def product(factors, separator=",") -> Channel:
     return Channel(matrix, _joined(channels, separator), "product", _all_settings(factors) | {"separator": separator})
 
 
-def mixture(weights, factors, separator=":") -> Channel:
-    """One of several devices, drawn by public weights and named in the report.
+def mixture(shares, factors, separator=":") -> Channel:
+    """One of several devices, drawn with public probabilities and named in the report.
 
     Its rows are w_j Q^j.
 
-    LDP is the largest of the factors with a weight above zero. Users whose channel is known are better held as several
+    LDP is the largest of the factors with a share above zero. Users whose channel is known are better held as several
     channels of one Collection, which has the same posterior.
 
     Parameters
     ----------
-    weights : (k,) sequence
+    shares : (k,) sequence
         Probabilities of the factors.
     factors : sequence of protocols
         Over the same categories.
@@ -116,11 +116,11 @@ def mixture(weights, factors, separator=":") -> Channel:
     Lopuhaä-Zwakenberg et al. (2019), §7.
     """
     channels = _over_same_categories(factors)
-    w = checks.distribution(weights, "weights", len(channels))
+    w = checks.distribution(shares, "shares", len(channels))
     matrix = np.concatenate([share * c.matrix for share, c in zip(w, channels, strict=True)])
     checks.text(separator, "separator")
     answers = tuple(f"{j}{separator}{answer}" for j, c in enumerate(channels, 1) for answer in c.answers)
-    settings = {"weights": w.tolist()} | _all_settings(factors) | {"separator": separator}
+    settings = {"shares": w.tolist()} | _all_settings(factors) | {"separator": separator}
     return Channel(matrix, answers, "mixture", settings)
 
 

@@ -11,7 +11,7 @@ from ldpbayes.protocols import bits
 from ldpbayes.protocols.constants import CRAFTED_TOGETHER, MAX_CHANNEL_ENTRIES
 from ldpbayes.protocols.formats import keys
 
-#: How many public seeds an attacker is taken to try for one report.
+#: Rule: How many public seeds an attacker is taken to try for one report.
 TRIES = 1000
 
 

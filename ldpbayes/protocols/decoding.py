@@ -144,7 +144,7 @@ class MatrixDecoder(AbstractDecoder):
     tally: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
 
     @property
-    def n_categories(self):
+    def n_categories(self) -> int:  # type: ignore[override]
         """Number of columns of the matrix."""
         return self.matrix.shape[1]
 
@@ -228,7 +228,7 @@ class DesignDecoder(AbstractDecoder):
     per_report: int = 1
 
     @property
-    def n_categories(self):
+    def n_categories(self) -> int:  # type: ignore[override]
         """Number of candidates."""
         return self.protocol.n_categories
 

@@ -23,9 +23,9 @@ from ldpbayes.protocols.labels import Places
 from ldpbayes.protocols.registry import DESIGNS
 from ldpbayes.protocols.uncertain import DeviceLaw, Uncertain, laws_in
 
-#: More cards tell carriers from others ever more surely, and nobody draws as many.
+#: Rule: More cards tell carriers from others ever more surely, and nobody draws as many.
 MAX_CARDS = 100
-#: Longer lists than this are asked of nobody.
+#: Rule: Longer lists than this are asked of nobody.
 MAX_ITEMS = 50
 #: The groups of a list experiment; the last of two lists.
 GROUPS = ("control", "treatment", "direct", "both")
@@ -195,26 +195,26 @@ def kuk(p_carrier, p_other, cards=1, answers=None) -> Channel:
     )
 
 
-def christofides(weights, answers=None) -> Channel:
+def christofides(shares, answers=None) -> Channel:
     """A survey with numbered cards: carriers turn their number round (Christofides 2003).
 
-    A card has a number j from 1..L with probability weights_j; carriers report L + 1 − j, others j.
+    A card has a number j from 1..L with probability shares_j; carriers report L + 1 − j, others j.
 
     Parameters
     ----------
-    weights : (L,) sequence
+    shares : (L,) sequence
         Probabilities of the numbers 1..L; not symmetric, or answers carry no information.
     answers : sequence of str, optional
         By default "1" to "L".
     """
-    law = Uncertain.stated(weights, "weights", None)
-    w = checks.distribution(weights, "weights") if law is None else law.mean
+    law = Uncertain.stated(shares, "shares", None)
+    w = checks.distribution(shares, "shares") if law is None else law.mean
     if law is None and np.allclose(w, w[::-1], rtol=0, atol=1e-12):
-        raise ArgumentError("weights must not be symmetric; answers to symmetric cards carry no information.")
+        raise ArgumentError("shares must not be symmetric; answers to symmetric cards carry no information.")
     return _design(
         "christofides",
-        lambda weights: np.stack([w := checks.distribution(weights, "weights"), w[::-1]], axis=1),
-        {"weights": list(map(float, weights)) if law is None else law},
+        lambda shares: np.stack([w := checks.distribution(shares, "shares"), w[::-1]], axis=1),
+        {"shares": list(map(float, shares)) if law is None else law},
         answers,
         tuple(str(j) for j in range(1, w.size + 1)),
     )
@@ -465,7 +465,7 @@ class ListExperiment:
 
 
 #: Parameters of designs that are shares of several events, which add up to one.
-VECTORS = ("forced", "weights")
+VECTORS = ("forced", "shares")
 
 
 def _design(name, channel, settings, answers, default=None):

@@ -8,7 +8,7 @@ from ldpbayes import checks
 def least_variance(n_categories: int, epsilon: float) -> float:
     """Return the least n·Σ_x E(P̂_x − p_x)² of any ε-LDP protocol and unbiased estimator at uniform p.
 
-    See ``theory.bounds.exact_floor`` for what it bounds, and the proof.
+    See ``theory.bounds.exact_bound`` for what it bounds, and the proof.
 
     Parameters
     ----------

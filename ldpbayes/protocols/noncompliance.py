@@ -182,7 +182,7 @@ class Noncompliance(AbstractProtocol):
         checks.categories_count(self.n_categories)
 
     @property
-    def n_categories(self):
+    def n_categories(self) -> int:  # type: ignore[override]
         """Categories of the wrapped protocol, and one for each law."""
         return self.compliers.n_categories + len(self.laws)
 
@@ -196,7 +196,7 @@ class Noncompliance(AbstractProtocol):
         return "denying" if self.of else "ignoring"
 
     @property
-    def epsilon(self):
+    def epsilon(self) -> float:  # type: ignore[override]
         return math.inf
 
     def noncompliance(self):

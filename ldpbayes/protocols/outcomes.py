@@ -12,7 +12,7 @@ from ldpbayes.protocols.uncertain import DeviceLaw
 
 
 @dataclass(frozen=True, eq=False)
-class Outcomes(AbstractProtocol):
+class DeviceOutcomes(AbstractProtocol):
     """A protocol whose categories are pairs of a category and what the devices of a collection do to its people.
 
     Given the outcome its channel is known; the law of the outcomes given the category is a part of the prior.
@@ -37,13 +37,13 @@ class Outcomes(AbstractProtocol):
         """Do nothing: the fields come from a collection that was checked."""
 
     def __eq__(self, other):
-        return isinstance(other, Outcomes) and (self.inner, self.law) == (other.inner, other.law)
+        return isinstance(other, DeviceOutcomes) and (self.inner, self.law) == (other.inner, other.law)
 
     def __hash__(self):
         return hash((self.inner, self.law))
 
     @property
-    def n_categories(self):
+    def n_categories(self) -> int:  # type: ignore[override]
         """Number of outcomes."""
         return self.law.category.size
 

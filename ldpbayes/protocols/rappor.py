@@ -273,16 +273,16 @@ class Rappor(AbstractProtocol):
         return float(on), float(off)
 
     @cached_property
-    def epsilon_one_time(self):
+    def epsilon_one_time(self) -> float:
         """h log[q*(1 − p*) / (p*(1 − q*))], rounded up to a float: the level of one report."""
         return log_above(self._ratio, self.hashes)
 
     @property
-    def epsilon(self):
+    def epsilon(self) -> float:  # type: ignore[override]
         return self.epsilon_one_time
 
     @property
-    def epsilon_longitudinal(self):
+    def epsilon_longitudinal(self) -> float:
         """2h log[(1 − f/2) / (f/2)]: the level of any number of reports on one memoized filter; inf at f = 0."""
         if self.f == 0:
             return math.inf

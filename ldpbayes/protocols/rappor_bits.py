@@ -83,7 +83,7 @@ class RapporBits(AbstractProtocol):
     parameters = passed_on("rappor", "parameters")
 
     @property
-    def epsilon(self):
+    def epsilon(self) -> float:  # type: ignore[override]
         on, off = self.rappor.exact_rates
         return log_above(max(on / off, (1 - off) / (1 - on)))
 

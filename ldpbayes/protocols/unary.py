@@ -113,7 +113,7 @@ class UnaryEncoding(AbstractProtocol):
         return cls(n_categories, math.log1p((kappa - lam) / lam / (1 - kappa)), lam)
 
     @property
-    def kappa(self):
+    def kappa(self) -> float:
         """κ = e^ε λ / (1 + β λ)."""
         return (1 + self.beta) * self.lam / (1 + self.beta * self.lam)
 

@@ -1,29 +1,33 @@
-"""Limits of memory, of double precision and of formats: no number here is a choice about results."""
+"""Limits of memory, of double precision and of formats, and one published rule: that for the pieces of curves."""
 
-#: Designs with more entries or columns are refused: they, or the Hessian, would not fit in memory several times over.
+#: Memory: Designs with more entries or columns are refused: they, or the Hessian, would not fit in memory several times
+#: over. The bank's 317 problems never cross it.
 MAX_ENTRIES, MAX_COLUMNS = 2**27, 4_000
-#: Numbers that are larger, or all smaller than its inverse, are refused: their squares leave double precision.
+#: Mathematics: Numbers that are larger, or all smaller than its inverse, are refused: their squares leave double precision.
 MAX_NUMBER = 1e100
-#: Smaller shares have the logarithm of this.
+#: Mathematics: Smaller shares have the logarithm of this.
 LEAST = 1e-300
-#: Logits of numbers of items are cut off here, far beyond what reports say.
+#: Mathematics: Logits of numbers of items are cut off here, far beyond what reports say.
 FAR = 300.0
-#: Longest formula, most terms after all products, and most factors of an interaction.
+#: Memory: Longest formula, most terms after all products, and most factors of an interaction. The bank's 317 problems never
+#: cross it.
 MAX_LENGTH, MAX_TERMS, MAX_ORDER = 20_000, 2_000, 6
-#: Most parentheses inside each other, and most signs and functions above a column: what recursion can follow.
+#: Memory: Most parentheses inside each other, and most signs and functions above a column: what recursion can follow.
 MAX_DEPTH, MAX_HEIGHT = 40, 200
-#: Largest degree of polynomials and splines, and most columns of a spline.
+#: Mathematics: Largest degree of polynomials and splines, and most columns of a spline.
 MAX_DEGREE, MAX_BASIS = 20, 200
-#: Most pieces of s(x), where there are four values to a piece: the rule of Ruppert 2002, JCGS 11; a penalised curve needs no
-#: choice of knots.
+#: Rule: Most pieces of s(x), where there are four values to a piece: the rule of Ruppert 2002, JCGS 11; a penalised curve
+#: needs no choice of knots.
 MOST_PIECES = 35
-#: Numbers (draws × rows × categories) that one answer computes; beyond, only some of the draws are taken.
+#: Time: Numbers (draws × rows × categories) that one answer computes; beyond, only some of the draws are taken.
 MAX_NUMBERS = 4 * 10**8
-#: Numbers that are held at once.
+#: Memory: Numbers that are held at once.
 NUMBERS_TOGETHER = 2**22
-#: Stored columns and those that a stored design gives may differ by rounding, relative to the largest of the column.
+#: Mathematics: Stored columns and those that a stored design gives may differ by rounding, relative to the largest of the
+#: column.
 ROUNDING = 1e-7
-#: Numbers that a block of draws × entries holds where nothing is compiled: few enough to stay near the processor.
+#: Memory: Numbers that a block of draws × entries holds where nothing is compiled: few enough to stay near the processor.
 NUMBERS_IN_CACHE = 2**18
-#: Draws that are computed together, and where their log odds are cut: e^325 and its reciprocal are far from the ends.
+#: Mathematics: Draws that are computed together, and where their log odds are cut: e^325 and its reciprocal are far from
+#: the ends.
 DRAWS_TOGETHER, LARGEST_LOGIT = 64, 325.0

@@ -21,9 +21,9 @@ def _regression(value, name):
 
 #: What the argument of these figures must be, and what it is.
 REGRESSION = {"result": _regression}, {"result": "result : DataTree or Maximum\n    From regress()."}
-#: Rows of a figure; the first of them are drawn.
+#: Display: Rows of a figure; the first of them are drawn.
 ROWS = 40
-#: Categories that have a colour; the largest of them are drawn.
+#: Display: Categories that have a colour; the largest of them are drawn.
 CATEGORIES = 6
 
 

@@ -470,7 +470,7 @@ class Model:
         """Return the reports and the cell of each row, as {name: (dims, array)}."""
         columns = {"code": self.reports.code, "count": self.reports.count, "weight": self.reports.weight, "cell": self.cell}
         if self.records is not None:
-            columns["outcome"] = self.records.y
+            columns |= {"outcome": self.records.y, "pattern": self.records.place}
         return {name: (("row",), values) for name, values in columns.items()}
 
     def constants(self) -> dict[str, tuple]:

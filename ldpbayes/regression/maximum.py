@@ -108,7 +108,7 @@ class Maximum(Answer):
         criteria = f"AIC {self.aic:.3f}, BIC {self.bic:.3f}"
         return f"Log-likelihood {self.log_likelihood:.4f}, deviance {self.deviance:.3f}, {criteria}."
 
-    def summary(self, ci_prob: float | None = None) -> Any:
+    def summary(self, ci_prob: float | None = None) -> xr.Dataset:
         """Return mean, sd, lower, upper, and of log odds odds_ratio and its ends, as a Dataset (term, category).
 
         Parameters

@@ -22,9 +22,9 @@ from ldpbayes.result.facts import facts_of
 
 #: Questions whose answers plot_predictions draws.
 _PREDICTED = ("comparisons", "poststratify", "predictions", "slopes")
-#: Rows of the figure of predictions.
+#: Display: Rows of the figure of predictions.
 PREDICTED = 12
-#: Columns with more numbers than this are predicted at three quantiles.
+#: Display: Columns with more numbers than this are predicted at three quantiles.
 LEVELS = 4
 #: Tables beside the coefficients: title, name of the variable, and dims.
 BESIDE = (

@@ -17,9 +17,9 @@ from ldpbayes.result.facts import facts_of
 from ldpbayes.result.validation import TARGETS
 
 POPULATION = "Shares in a population made of the cells"
-#: A pull of the priors above this many standard deviations of the sum is warned of.
+#: Rule: A pull of the priors above this many standard deviations of the sum is warned of.
 MAX_PULL = 0.5
-#: Where a prior leaves the data less than this share of the information, its pull is taken as if it left this much.
+#: Rule: Where a prior leaves the data less than this share of the information, its pull is taken as if it left this much.
 LEAST_DATA = 0.1
 
 

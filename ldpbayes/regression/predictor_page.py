@@ -82,10 +82,8 @@ def _outcome_table(summary, y, family, prefix, heading):
     columns = [rows.label("outcome_term", "term"), *rows.summary(summary, **settings, priority=(0, 1, 0))]
     if law.factor:
         ends = (np.exp(summary[f"{prefix}{key}"]) for key in ("lower", "upper"))
-        factor = Column(
-            "factor_interval", law.factor, "interval", "#.3g", 2, full=f"{interval_of(ci_prob)} of the {law.factor}"
-        )
-        columns.append((factor, rows.pairs(*ends)))
+        named = f"{interval_of(ci_prob)} of the {law.factor}"
+        columns.append((Column("factor_interval", named, "interval", "#.3g", 2), rows.pairs(*ends)))
     return filled(f"Coefficients of {y}: {law.words}", columns)
 
 

@@ -95,6 +95,30 @@ class FittedOutcome:
         return base.described(self.fitted.result, draws, coords, ci_prob, question, **more)
 
 
+def log_densities(result: xr.DataTree, pattern: NDArray, y: NDArray) -> NDArray:
+    """Return the log-density of outcomes y (n,) given each answer at every draw, shape (S, n, a).
+
+    Parameters
+    ----------
+    result : DataTree
+    pattern : (n,) int array
+        The row of covariates of each outcome, in the group ``outcome_design``.
+    y : (n,) array
+    """
+    stored, posterior, family = result["outcome_design"], result["posterior"].dataset, FAMILIES[facts_of(result)["family"]]
+    levels, answers = tuple(map(str, np.atleast_1d(stored.attrs["levels"]))), list(map(str, posterior["category"].values))
+    columns = by_answer(stored["columns"].values, levels, answers)[pattern]
+    draws = posterior["outcome_coefficients"].values.reshape(-1, columns.shape[-1])
+    eta = np.einsum("nat,st->sna", columns, draws)
+    spread = np.zeros((len(draws), 1))
+    if "outcome_sd" in posterior:
+        spread = np.log(posterior["outcome_sd"].values.reshape(-1, 1))
+    own = family.standard(y, 0.0, 1.0)
+    left_out = [family.constant(y[i : i + 1], np.ones(1), 0.0, 1.0) for i in range(y.size)]
+    each = [family.log_density(own, eta[..., x], spread) for x in range(columns.shape[1])]
+    return np.stack(each, axis=-1) + np.array(left_out)[:, None]
+
+
 def predictions(outcome: FittedOutcome, data: Any, ci_prob: float) -> Answer:
     """Return the mean outcome of each row under every answer, and the shares of the answers; see questions.predictions."""
     frame, sizes = outcome.people(data)

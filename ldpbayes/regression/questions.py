@@ -29,10 +29,10 @@ from ldpbayes.sources.base import foreign
 
 #: What the subgroup of all is called.
 POPULATION = "population"
-#: Margins may differ in total by this share; raking ends where no cell moves by more than the second, at most after so many
-#: rounds.
+#: Mathematics: Margins may differ in total by this share; raking ends where no cell moves by more than the second, at most
+#: after so many rounds.
 MARGINS_APART, RAKED, MOST_RAKED = 1e-3, 1e-9, 2000
-#: A slope is a difference over this share of the column's standard deviation.
+#: Mathematics: A slope is a difference over this share of the column's standard deviation.
 STEP = 1e-3
 asks = base.asking(
     base.WORDS

@@ -6,4 +6,5 @@ PAGES = {
 }
 TREES = {"predictor": "regression.predictor_page.of_posterior", "regression": "regression.page.of_regression"}
 ODDS = dict.fromkeys(("regression", "ldpbayes.regression.maximum.Maximum"), "regression.questions.odds_ratio")
+DENSITIES = {"predictor": "regression.predictor_questions.log_densities"}
 ANSWERS = {"predicted": "regression.page.of_predicted"}

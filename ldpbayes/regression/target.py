@@ -14,11 +14,12 @@ from ldpbayes.regression.constants import NUMBERS_IN_CACHE
 from ldpbayes.regression.reports import Entries
 from ldpbayes.regression.totals import Totals
 
-#: Draws between two looks at whether to stop, and evaluations (cells × draws × categories) beyond which progress is shown.
+#: Time: Draws between two looks at whether to stop, and evaluations (cells × draws × categories) beyond which progress is
+#: shown.
 TOGETHER, WATCHED = 512, 5e8
 #: Ends of coefficients are aimed at a fortieth of a posterior sd, as far as more draws than a verdict wants are cheap.
 WEIGHTING = Weighting(aimed=0.025)
-#: Axes along which log odds of so many cells move belong to those that are looked along.
+#: Time: Axes along which log odds of so many cells move belong to those that are looked along.
 MOST_CELLS = 12
 
 

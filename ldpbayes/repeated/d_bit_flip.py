@@ -82,7 +82,7 @@ class DBitFlip(memoized_bits.AbstractMemoizedBits):
         object.__setattr__(self, "times", check_times(self.times))
 
     @property
-    def kappa(self):
+    def kappa(self) -> float:
         """κ = e^{ε/2}/(e^{ε/2} + 1)."""
         return self.stages[0]
 
@@ -97,7 +97,7 @@ class DBitFlip(memoized_bits.AbstractMemoizedBits):
 
     # ---- levels --------------------------------------------------------------------------------------------------------
     @property
-    def epsilon_changing(self):
+    def epsilon_changing(self) -> float:
         """d ε: sets of bits of two sampled buckets differ in two bits, those of one and of none in one."""
         return self.sampled * self.epsilon_infinity
 
@@ -105,7 +105,7 @@ class DBitFlip(memoized_bits.AbstractMemoizedBits):
     def _limit(self):
         return self.epsilon_infinity * min(self.sampled, 2) / 2
 
-    def spent(self, times):
+    def spent(self, times: int) -> float:
         return min(super().spent(times), self._limit)
 
     def level_ratio(self, times):

@@ -77,16 +77,16 @@ class Repeated(AbstractHistories):
 
     # ---- levels --------------------------------------------------------------------------------------------------------
     @property
-    def epsilon_infinity(self):
+    def epsilon_infinity(self) -> float:  # type: ignore[override]
         return math.inf
 
     epsilon_one = passed_on("protocol", "epsilon")
 
     @property
-    def epsilon_changing(self):
+    def epsilon_changing(self) -> float:
         return math.inf
 
-    def spent(self, times):
+    def spent(self, times: int) -> float:
         """Return T ε, rounded up: the level of so many fresh reports."""
         times, epsilon = checks.integer(times, "times", 1, checks.MAX_COUNT), self.protocol.epsilon
         return math.inf if math.isinf(epsilon) else float_above(times * Fraction(epsilon))

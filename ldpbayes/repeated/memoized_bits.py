@@ -58,7 +58,7 @@ class AbstractMemoizedBits(AbstractHistories):
 
     # ---- levels and reports --------------------------------------------------------------------------------------------
     @property
-    def epsilon_one(self):
+    def epsilon_one(self) -> float:  # type: ignore[override]
         return self.spent(1)
 
     def level_ratio(self, times):

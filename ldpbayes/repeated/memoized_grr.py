@@ -66,14 +66,14 @@ class AbstractMemoizedSymbols(AbstractHistories):
         return GRR(self.size, self.epsilon_instant)
 
     @property
-    def epsilon_one(self):
+    def epsilon_one(self) -> float:  # type: ignore[override]
         """Level of one report: with λ(ε) = β/(size + β), GRR after GRR has λ(ε_1) = λ(ε_∞) λ(ε_2)."""
         drawn = [self.size / (self.size + math.expm1(epsilon)) for epsilon in (self.epsilon_infinity, self.epsilon_instant)]
         uniform = sum(drawn) - math.prod(drawn)  # 1 − λ(ε_∞) λ(ε_2)
         return math.log1p(self.size * (1 - drawn[0]) * (1 - drawn[1]) / uniform)
 
     @property
-    def epsilon_changing(self):
+    def epsilon_changing(self) -> float:
         return self.size * self.epsilon_infinity
 
     def level_ratio(self, times):

@@ -155,7 +155,7 @@ class MemoizedUnary(memoized_bits.AbstractMemoizedBits):
 
     # ---- levels --------------------------------------------------------------------------------------------------------
     @property
-    def epsilon_infinity(self):
+    def epsilon_infinity(self) -> float:  # type: ignore[override]
         kappa, lam = (Fraction(threshold, 2**entropy.BITS) for threshold in self._thresholds[:2])
         return log_above(kappa * (1 - lam) / (lam * (1 - kappa)))
 

@@ -5,7 +5,7 @@ import json
 from ldpbayes.pages.page import Column, Table
 from ldpbayes.result.facts import facts_of
 
-#: Numbers of reports a user that are listed one by one.
+#: Display: Numbers of reports a user that are listed one by one.
 ROWS = 12
 
 

@@ -12,9 +12,9 @@ from ldpbayes.errors import ConvergenceError, InfeasibleError
 from ldpbayes.inference.diagnostics import Statistics
 from ldpbayes.inference.scaling import Scaled
 
-#: Characters of what is left out, beyond which nothing is added.
+#: Display: Characters of what is left out, beyond which nothing is added.
 LONGEST = 4000
-#: Cells that were left out and whose reasons are told.
+#: Display: Cells that were left out and whose reasons are told.
 NAMED = 10
 
 

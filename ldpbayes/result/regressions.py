@@ -1,10 +1,12 @@
 """The pointwise log-likelihood of a regression, from the reports and columns that its result holds."""
 
+import functools
+
 import numpy as np
 import xarray as xr
 from scipy.special import expit, log_softmax, logsumexp
 
-from ldpbayes import checks
+from ldpbayes import checks, rooms
 from ldpbayes.arrays import blocks
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.priors.links import logits_of
@@ -19,21 +21,24 @@ def of_regression(result: xr.DataTree, by: str | None) -> tuple[np.ndarray, str,
     ----------
     result : DataTree
     by : {"report", "cell"} or None
-        A user's report, in the order of the rows of the data, so that models with other terms can be compared; or all
-        reports of a distinct row of covariates.
+        A user's report, with its outcome where there is one, in the order of the rows of the data, so that models with other
+        terms can be compared; or all reports of a distinct row of covariates.
     """
     checks.choice(by, "by", (None, "report", "cell"))
-    if "predictor" in facts_of(result):
-        raise ArgumentError("result must be a fit without an outcome, whose likelihood is more than that of the reports.")
     if facts_of(result).get("weighted"):
         raise ArgumentError("result must be a fit without survey weights; a weighted likelihood is no product over users.")
     observed, constant, design = (result[name].to_dataset() for name in ("observed_data", "constant_data", "design"))
     table, log_constants = constant["likelihood_rows"].values, constant["log_constants"].values
     code, cell, count = (observed[name].values for name in ("code", "cell", "count"))
-    informative = (np.ptp(table.reshape(len(table), -1), axis=1) > 0)[code] & (
-        count > 0
-    )  # other reports say nothing about P, in any model
-    pair, which = np.unique(np.stack([cell[informative], code[informative]]), axis=1, return_inverse=True)
+    beside = next((of for fact, of in rooms.brought("DENSITIES").items() if fact in facts_of(result)), "")
+    if beside and "pattern" not in observed:
+        raise ArgumentError(
+            "result must be a fit of this version, which keeps the row of covariates of each outcome; fit again."
+        )
+    informative = (np.ptp(table.reshape(len(table), -1), axis=1) > 0)[code] | bool(beside)
+    informative &= count > 0  # other reports say nothing about P, in any model
+    keys = [cell, code, *((observed[name].values for name in ("pattern", "outcome")) if beside else ())]
+    pair, which = np.unique(np.stack(keys)[:, informative], axis=1, return_inverse=True)
     posterior, users = result["posterior"], int(count[informative].sum())
     refused = too_many(users * posterior.sizes["chain"] * posterior.sizes["draw"])
     if refused and by == "report":
@@ -42,11 +47,12 @@ def of_regression(result: xr.DataTree, by: str | None) -> tuple[np.ndarray, str,
     posterior = posterior.to_dataset()
     link = facts_of(result).get("link", "logit"), list(posterior["category"].values).index(result.attrs["reference"])
     device = constant if "outcome_category" in constant else None
-    logs = _of_pairs(posterior, design, table, log_constants, pair, denied, device, link)
+    density = functools.partial(rooms.function(beside), result) if beside else None
+    logs = _of_pairs(posterior, design, table, log_constants, pair, denied, device, link, density)
     if by == "cell" or refused:
         weight = np.bincount(which.ravel(), count[informative])
         starts = np.flatnonzero(np.append(True, np.diff(pair[0]) > 0))
-        return np.add.reduceat(logs * weight, starts, axis=1), "cell", {"cell": pair[0][starts]}
+        return np.add.reduceat(logs * weight, starts, axis=1), "cell", {"cell": pair[0][starts].astype(np.int64)}
     rows = np.repeat(which.ravel(), count[informative].astype(np.int64))
     return logs[:, rows], "report", {"report": np.arange(rows.size)}
 
@@ -61,8 +67,12 @@ def too_many(entries: float) -> str:
     )
 
 
-def _of_pairs(posterior, design, table, log_constants, pair, denied, device, link):
-    """Return log P(report | draw) of pairs of a distinct row of covariates and a report, shape (S, pairs)."""
+def _of_pairs(posterior, design, table, log_constants, pair, denied, device, link, density):
+    """Return log P(report | draw) of pairs of a distinct row of covariates and a report, shape (S, pairs).
+
+    With a ``density`` of outcomes, pairs have the row of their covariates and the outcome, whose density is a factor.
+    """
+    pair, (pattern, outcome) = pair[:2].astype(np.int64), (None, None) if density is None else pair[2:]
     coefficients = posterior["coefficients"].values
     coefficients = coefficients.reshape(-1, *coefficients.shape[2:])
     size, a = len(coefficients), coefficients.shape[-1]
@@ -94,7 +104,10 @@ def _of_pairs(posterior, design, table, log_constants, pair, denied, device, lin
             logits = _flat(posterior["item_odds"])[:, None] + moved[..., None, None] * np.array(applying)
             rows = (np.exp(log_softmax(logits, axis=-1)) * rows).sum(axis=-1)
         with np.errstate(divide="ignore"):
-            out[:, block] = logsumexp(shares + np.log(rows), axis=-1) + log_constants[code]
+            terms = shares + np.log(rows)
+            if density is not None:
+                terms += density(pattern[block].astype(np.int64), outcome[block])
+            out[:, block] = logsumexp(terms, axis=-1) + log_constants[code]
     return out
 
 

@@ -25,7 +25,7 @@ from ldpbayes.result.validation import validate
 SEAL = b"\nldpbayes sha256"
 _SIZE = len(SEAL) + hashlib.sha256().digest_size
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
-#: Seconds, and bytes a second, that the second process has to read a file without a checksum.
+#: Time: Seconds, and bytes a second, that the second process has to read a file without a checksum.
 PATIENCE, PACE = 60.0, 10.0 * 2**20
 
 

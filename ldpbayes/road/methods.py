@@ -10,7 +10,6 @@ from typing import Any
 from ldpbayes import checks, methods
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.methods.base import AbstractPosterior, Preparation, Refusal
-from ldpbayes.methods.nuts import JOINT
 from ldpbayes.presenting import AbstractResult
 
 for _module in pkgutil.iter_modules(methods.__path__):
@@ -28,8 +27,8 @@ def _place(name: str) -> int:
 #: Posterior methods by name, in the order in which ``auto`` considers them: every subclass in a file of methods/.
 METHODS = {name: _every[name] for name in sorted(_every, key=_place)}
 
-#: Names of methods of one collection, and of those that are of cells alone.
-NAMES = (*METHODS, *(name for name in JOINT if name not in METHODS))
+#: Those that serve a prior over all cells.
+JOINT = {name: method for name, method in METHODS.items() if method.joint}
 #: The methods of priors that mix conjugate ones.
 CONJUGATE = ("exact", "surrogate")
 
@@ -39,14 +38,14 @@ def names_of(exclude: Any) -> tuple[str, ...]:
     alone = isinstance(exclude, str)
     names = (exclude,) if alone else checks.entries(exclude, "exclude", "names of methods", ordered=False)
     for name in names:
-        checks.choice(name, "exclude", NAMES)
+        checks.choice(name, "exclude", tuple(METHODS))
     return names
 
 
 def checked(method: Any) -> str | AbstractPosterior:
-    """Return what the argument ``method`` of a fit may be: "auto", a name of NAMES, or a method object."""
+    """Return what the argument ``method`` of a fit may be: "auto", a name of METHODS, or a method object."""
     if isinstance(method, str):
-        return checks.choice(method, "method", ("auto", *NAMES))
+        return checks.choice(method, "method", ("auto", *METHODS))
     if not isinstance(method, AbstractPosterior):
         raise ArgumentError(f"method must be a name or a posterior method such as Exact(), got {shown(method)}.")
     return method

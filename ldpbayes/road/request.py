@@ -24,10 +24,10 @@ class Sizes:
     Attributes
     ----------
     usual, least : int
-        Draws of a chain: where memory allows them, and in any case; the least serve a log-evidence alone, too. Chosen once;
-        ends of intervals have errors of some 0.03 sd and less with 4,000 draws.
+        Draws of a chain: where memory allows them, and in any case; the least serve a log-evidence alone, too. Derived:
+        ends of intervals have errors of some 0.03 sd and less with 4,000 draws, and .06 with 1,000, below LIMITS.end_error.
     chains : int
-        As every sampler of the field has.
+        Derived: as every sampler of the field has.
     """
 
     usual: int = AbstractPosterior.draws
@@ -50,7 +50,9 @@ class Request:
     draws, chains : int, optional
         As asked for.
     random_seed : int
+        Format: 0, as ``fit`` states where none is given.
     ci_prob : float
+        Of intervals. Format: 95 %, as ``fit`` has it.
     progressbar, estimates : bool
     exclude : tuple of str
         Methods that "auto" leaves out.

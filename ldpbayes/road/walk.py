@@ -21,7 +21,6 @@ from ldpbayes.methods.exact import fit_alone
 from ldpbayes.methods.expansion import refuse_doubtful_cells
 from ldpbayes.methods.many import NEITHER, Cost, refuse_long
 from ldpbayes.methods.nodes import Placement
-from ldpbayes.methods.nuts import JOINT
 from ldpbayes.methods.problem import Joint, Problem, over_all, prior_of_cells, scaled
 from ldpbayes.methods.watch import Watch
 from ldpbayes.priors import AbstractPrior
@@ -30,7 +29,7 @@ from ldpbayes.result.cells import of_answers, stack
 from ldpbayes.result.fits import Fit, cells_left_out
 from ldpbayes.result.frame import Result
 from ldpbayes.result.moments import summary_alone
-from ldpbayes.road.methods import CONJUGATE, METHODS, Selection
+from ldpbayes.road.methods import CONJUGATE, JOINT, METHODS, Selection
 from ldpbayes.road.moments import moments_of
 from ldpbayes.road.request import Request, Sizes, at_once
 from ldpbayes.road.ruling import Ruling, jeffreys_because, rule, too_long

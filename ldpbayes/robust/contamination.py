@@ -22,9 +22,9 @@ from ldpbayes.inference.ends import tails
 from ldpbayes.presenting import recorded
 from ldpbayes.protocols.base import Binomials
 
-#: Categories whose ranges are worked out one by one where no support counts give them.
+#: Time: Categories whose ranges are worked out one by one where no support counts give them.
 MOST = 1000
-#: Points of the curve of a conclusion.
+#: Display: Points of the curve of a conclusion.
 POINTS = 61
 #: The ends of a range: of the estimate, and with sampling error.
 ENDS = ("low", "high", "confidence_low", "confidence_high")

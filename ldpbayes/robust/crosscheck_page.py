@@ -11,6 +11,7 @@ from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
 from ldpbayes.pages.prose import as_sentences, sourced
 from ldpbayes.pages.tables import TableRows, filled
 from ldpbayes.plots.base import NAMES
+from ldpbayes.robust.constants import AT_MEANS
 
 #: Which column is left out first where there is little room: the largest number; 4 unless stated.
 _PRIORITY = {"mle": 3, "oracle": 5}
@@ -52,7 +53,7 @@ def _of_cells(check, title) -> Page:
         rows.number("fitness_p", "least adjusted p", ".3g"),
     ]
     heading = f"{title}: every cell by two methods"
-    notes = tuple(_said(check))
+    notes = (*_said(check), *([Note(Kind.METHOD, AT_MEANS)] if check.attrs.get("at_means") else []))
     return Page(heading, (filled(heading, columns),), notes, facts=_facts(check), summary=_headline(check))
 
 

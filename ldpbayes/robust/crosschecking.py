@@ -9,6 +9,7 @@ import xarray as xr
 from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.collections import as_data
+from ldpbayes.collections.devices import with_outcomes
 from ldpbayes.errors import InfeasibleError, listed
 from ldpbayes.estimators.together import point_estimates
 from ldpbayes.fitness.base import Check
@@ -18,12 +19,14 @@ from ldpbayes.fitting import fit
 from ldpbayes.presenting import recorded
 from ldpbayes.priors import DEFAULT, prior_for
 from ldpbayes.road.ruling import rule
+from ldpbayes.robust.constants import AT_MEANS
 from ldpbayes.robust.convex import convex_maximum
+from ldpbayes.robust.enumerating import enumerate_outcomes, known_devices
 from ldpbayes.theory.enumeration import Enumeration
 
-#: Two posteriors agree where their means differ by at most this many Monte Carlo standard errors.
+#: Rule: Two posteriors agree where their means differ by at most this many Monte Carlo standard errors.
 MAX_MCSE = 4.0
-#: A point estimate further than this many posterior sd from the posterior mean is pointed out (not a failure).
+#: Rule: A point estimate further than this many posterior sd from the posterior mean is pointed out (not a failure).
 MAX_SD = 3.0
 #: Name of the reference where the posterior is a sum over all tallies of the true values, without a Monte Carlo error.
 ENUMERATION = "enumeration"
@@ -67,7 +70,8 @@ def crosscheck(
     Parameters
     ----------
     collection : Collection, Tally or Cells
-        Cells are compared one by one, each with the prior of one distribution.
+        Cells are compared one by one, each with the prior of one distribution, and with the laws of an uncertain device as
+        if no other cell told of it. MLE, oracle and cvxpy then take the device at its means.
     prior : as in fit
     random_seed : int, optional
         Of both posteriors and of the predictive check; drawn, and stated, where None.
@@ -118,6 +122,7 @@ def compared(collection, prior, random_seed, settings):
     settings : dict
         draws, chains and progressbar.
     """
+    plain, collection = collection, with_outcomes(collection)
     prior = prior_for(rule(prior, collection, "auto").prior, collection)
     settings = settings | {"prior": prior, "random_seed": random_seed, "estimates": False}
     reference = fit(collection, exclude=("nuts",), **settings)
@@ -134,8 +139,11 @@ def compared(collection, prior, random_seed, settings):
     difference = second["mean"].values - mean
     error = np.sqrt(second["mcse"].values ** 2 + mcse**2)
     in_mcse = np.divide(difference, error, out=np.zeros_like(error), where=error > 0)
-    estimates = {e.name: e for e in point_estimates(collection)}
-    convex, facts = _beside_cvxpy(collection, estimates.get("mle"))
+    known = known_devices(plain)
+    estimates = {e.name: e for e in point_estimates(known)}
+    convex, facts = _beside_cvxpy(known, estimates.get("mle"))
+    if known is not plain:
+        facts["convex_verdict"] = f"{AT_MEANS} {facts['convex_verdict']}"
     away = summed | {name: (e.distribution - mean) / sd for name, e in (convex | estimates).items()}
     checks_of = predictive_check(collection, reference, random_seed=random_seed)
     shares = {"mean": mean, "sd": sd, "difference_sd": difference / sd, "difference_mcse": in_mcse}
@@ -159,7 +167,7 @@ def compared(collection, prior, random_seed, settings):
             "estimator": list(away),
             "channel": [c.name for c in checks_of],
         },
-        {"prior": prior.describe()},
+        {"prior": prior.describe()} | ({"at_means": 1} if known is not plain else {}),
     )
 
 
@@ -214,6 +222,7 @@ def concluded(found, fitness, random_seed):
             good = f"{good} {found['convex_verdict'].item()}"
     sentence, flagged = " ".join(texts) or good, int(bool(texts))
     attrs = {"question": "The same posterior by two methods", "sentence": sentence, "flagged": flagged}
+    attrs |= {"at_means": 1} if "at_means" in found.attrs else {}
     attrs |= {"fitness": fitness.verdict, "fitness_flagged": int(fitness.flagged), "random_seed": random_seed}
     attrs |= {"source": f"{fitness.source}, under the prior {found.attrs['prior']}"} if "prior" in found.attrs else {}
     return CrossCheck(found.data_vars, found.coords, attrs)
@@ -295,6 +304,8 @@ def predictive_check(collection, tree, *, draws=1000, random_seed=None):
 def _enumerated(collection, prior):
     """Return the posterior by the sum over all tallies; None where these are too many, or the prior is not Dirichlet."""
     try:
+        if collection.device_law is not None:
+            return enumerate_outcomes(collection, prior)
         return None if collection.laws else Enumeration()(collection, prior)
     except InfeasibleError:
         return None

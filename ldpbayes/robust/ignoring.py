@@ -19,7 +19,7 @@ from ldpbayes.methods.problem import scaled
 from ldpbayes.presenting import recorded
 from ldpbayes.robust.constants import MAX_ENTRIES, MAX_POINTS
 
-#: No curve goes on to γ = 1, where nobody follows the device.
+#: Mathematics: No curve goes on to γ = 1, where nobody follows the device.
 MAX_GAMMA = 0.99
 
 

@@ -16,9 +16,9 @@ from ldpbayes.robust.constants import CATEGORIES
 from ldpbayes.robust.faking import fakes
 from ldpbayes.robust.ignoring import sensitivity
 
-#: Points of the curve in the table of a sensitivity.
+#: Display: Points of the curve in the table of a sensitivity.
 POINTS = 11
-#: Categories of the table of fabricated reports, and by how much they are lifted.
+#: Display: Categories of the table of fabricated reports, and by how much they are lifted.
 FAKED, LIFT = 10, 0.01
 
 

@@ -11,7 +11,7 @@ from ldpbayes import files
 from ldpbayes.errors import DataError
 from ldpbayes.scanning.partials import Partial
 
-#: A checkpoint may take this share of the time between two of them.
+#: Time: A checkpoint may take this share of the time between two of them.
 _SHARE = 0.02
 
 

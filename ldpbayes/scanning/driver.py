@@ -27,7 +27,7 @@ from ldpbayes.scanning.found import Found
 from ldpbayes.scanning.partials import NOTHING, Partial
 from ldpbayes.scanning.pilots import Pilots
 from ldpbayes.scanning.users import Partitions
-from ldpbayes.sources.base import check_column, check_total
+from ldpbayes.sources.base import by_users, check_column, check_total
 from ldpbayes.sources.channels import COPIES, by_epsilon, protocol_at
 from ldpbayes.sources.missing import Missing
 from ldpbayes.sources.opening import open_source
@@ -126,7 +126,7 @@ class Scan(Recorded):
                 raise ArgumentError("checkpoint needs files, whose rows can be found again; leave it out.")
             self._state = Checkpoint(self.checkpoint, [*marks, *self._marks()])
         try:
-            with _interrupts() as self._stopped, self._by_user():
+            with _interrupts() as self._stopped, self._by_user(), by_users(() if self.fold.user else (self.fold.protocol,)):
                 self._first = self._pass(None, self._state)
                 if self._first.skipped is not None:
                     self._first.skipped.tell(self.quarantine)
@@ -410,21 +410,22 @@ def _fold(table: Any, asked: SimpleNamespace, published: Sequence[str | None], s
     by = checks.columns(asked.by, "by") or ()
     design = None if user is None else made["protocol"].repeats()
     single = made["protocol"] if design is None else design.single
-    return Fold(
-        report=tuple(single.report_fields if asked.report is None else checks.columns(asked.report, "report") or ()),
-        by=tuple(by),
-        pilot_by=checks.columns(asked.pilot_by, "pilot_by"),
-        sample=None if sample is None else checks.integer(sample, "sample", 0, 10**8),
-        seed=checks.integer(asked.random_seed, "random_seed", 0, checks.MAX_SEED - 1),
-        keep=None if keep is None else checks.integer(keep, "keep", 0, 10**9),
-        labelled=categories is not None,
-        of_texts=table.of_texts,
-        skip=skip,
-        user=user,
-        bitorder=asked.bitorder,
-        missing=Missing.of(asked.missing, by),
-        **made,
-    )
+    with by_users(() if user else (made["protocol"],)):
+        return Fold(
+            report=tuple(single.report_fields if asked.report is None else checks.columns(asked.report, "report") or ()),
+            by=tuple(by),
+            pilot_by=checks.columns(asked.pilot_by, "pilot_by"),
+            sample=None if sample is None else checks.integer(sample, "sample", 0, 10**8),
+            seed=checks.integer(asked.random_seed, "random_seed", 0, checks.MAX_SEED - 1),
+            keep=None if keep is None else checks.integer(keep, "keep", 0, 10**9),
+            labelled=categories is not None,
+            of_texts=table.of_texts,
+            skip=skip,
+            user=user,
+            bitorder=asked.bitorder,
+            missing=Missing.of(asked.missing, by),
+            **made,
+        )
 
 
 def _made_by(table: Any, protocol: Any, labels: Any, level: str | None, published: Sequence[str | None]) -> dict[str, Any]:

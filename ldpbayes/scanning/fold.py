@@ -13,6 +13,7 @@ from ldpbayes import checks
 from ldpbayes.arrays import groups_of
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.protocols.base import AbstractProtocol
+from ldpbayes.scanning import monitor
 from ldpbayes.scanning.channel import Parsed, ReportChannel
 from ldpbayes.scanning.constants import MAX_DRIFTED, MOST_ROWS, ROWS_A_CELL
 from ldpbayes.scanning.found import ChannelCells, Found
@@ -406,10 +407,8 @@ class Fold:
 
     def _monitor(self, first, at):
         """Return what the sums of the first pass say of the source."""
-        if self.user is not None or (self.countable and all(len(sums.origins) < 2 for sums in first.channels.values())):
-            return None  # and SciPy is not imported
-        from ldpbayes.scanning import monitor
-
+        if self.user is not None:
+            return monitor.Monitor(needs=monitor.OF_USERS)
         files, cells, copies = [], [], []
         for text, sums in first.channels.items():
             protocol, shares = self.channel(text).protocol, np.full(self.protocol.n_categories, np.nan)
@@ -424,7 +423,8 @@ class Fold:
                     cells.append((protocol, at.points[place], parts))
             files.append((protocol, shares, sums.origins))
         drifts = [monitor.drift(over, parts) for over, parts in (("files", files), ("cells", cells))]
-        return monitor.Monitor(tuple(filter(None, drifts)), tuple(filter(None, copies)))
+        needs = [monitor.OF_FILES] * (drifts[0] is None) + [monitor.OF_COUNTS] * self.countable
+        return monitor.Monitor(tuple(filter(None, drifts)), tuple(filter(None, copies)), " ".join(needs))
 
     def _names(self, keys):
         """Return {key of a partial: that of the result}."""

@@ -17,6 +17,7 @@ from ldpbayes.likelihoods import Summary
 from ldpbayes.presenting import AbstractResult
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.scanning import summary_files
+from ldpbayes.scanning.monitor import OF_SUMS, Monitor
 from ldpbayes.scanning.partials import ReportSample
 from ldpbayes.sources.base import sorted_keys
 from ldpbayes.sources.copies import REMEDY, copied, counted_twice
@@ -98,8 +99,8 @@ class Found(Cells, AbstractResult):
     by_channel: tuple[ChannelCells, ...]
     #: Whether cells that hold the same reports are refused where scans are added, or added.
     copies = "refuse"
-    #: What is known of the source; None of sums of scans.
-    monitor: Any = None
+    #: What is known of the source; of sums of scans, what it would need.
+    monitor = Monitor(needs=OF_SUMS)
     #: Where the states of the scans are kept until the cells are written.
     checkpoints: tuple = ()
 
@@ -124,7 +125,7 @@ class Found(Cells, AbstractResult):
         super().__init__(cells, by, None, categories, id=id, title=title)
 
     @property
-    def notes(self) -> str:
+    def notes(self) -> str:  # type: ignore[override]  # those of data are a text
         """What was left out while the reports were read, also where no cell keeps its reports."""
         return self._noted
 

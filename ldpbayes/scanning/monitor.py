@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import chdtrc, ndtr
 
-from ldpbayes.fitness.copies import rarity
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.scanning.partials import ChannelSums
 
@@ -60,10 +58,22 @@ class Monitor:
     drifts : tuple of Drift
     duplicates : tuple of Duplicates
         One a channel, where reports are not counted.
+    needs : str
+        What a test would need that was not made; empty where all were.
     """
 
     drifts: tuple[Drift, ...] = ()
     duplicates: tuple[Duplicates, ...] = ()
+    needs: str = ""
+
+
+#: What scans without a test of either kind say of it.
+OF_FILES = "Drift was not tested: it needs two files or more, such as one a day."
+OF_COUNTS = "Duplicates were not tested: equal reports are many in any sample where reports are counted."
+OF_USERS = "Neither drift nor duplicates were tested: reports of one user go together, and both tests need independent ones."
+OF_SUMS = (
+    "Neither drift nor duplicates were tested: sums of scans and files of them keep no parts; ask the monitor of each scan."
+)
 
 
 def drift(over: str, channels: Iterable[tuple[AbstractProtocol, np.ndarray, Mapping[str, list]]]) -> Drift | None:
@@ -78,6 +88,8 @@ def drift(over: str, channels: Iterable[tuple[AbstractProtocol, np.ndarray, Mapp
     over : str
     channels : iterable of (protocol, shares (a,), mapping of name to arrays (1 + a,) of the number of reports and counts)
     """
+    from scipy.special import chdtrc
+
     statistic = df = 0.0
     worst = ("", -1.0)
     for protocol, shares, parts in channels:
@@ -105,6 +117,8 @@ def duplicates(protocol: AbstractProtocol, sums: ChannelSums, n: float, shares: 
     """Return how often the distinct reports that were chosen by content came, at these shares of all reports together."""
     if sums.chosen is None or not len(sums.chosen.counts):
         return None
+    from ldpbayes.fitness.copies import rarity
+
     reports, counts = sums.chosen.reports, sums.chosen.counts.astype(float)
     rows: Any = protocol.rows(reports, counts)
     chances = np.exp(rows.log_constants + protocol.log_public_share()) * rows.matvec(shares)
@@ -127,6 +141,8 @@ def beyond(protocol: AbstractProtocol, n: float, supports: Any) -> tuple[float, 
     """
     if supports is None or protocol.hit_rates is None:
         return None
+    from scipy.special import ndtr
+
     g, h = protocol.hit_rates
     excess = np.maximum(np.maximum(n * h - supports, supports - n * g), 0.0)
     sd = np.sqrt(n * np.where(supports < n * h, h * (1 - h), g * (1 - g)))

@@ -63,9 +63,8 @@ def of_scan(result: Any, *, output: str | None = None) -> Page:
     }
     if len(result.protocols) > 1:
         facts["channels"] = [{"protocol": one.design, "epsilon": one.epsilon} for one in result.protocols]
-    if result.monitor is not None:
-        facts["drift"] = [drift._asdict() for drift in result.monitor.drifts]
-        facts["duplicates"] = [copies._asdict() for copies in result.monitor.duplicates]
+    facts["drift"] = [drift._asdict() for drift in result.monitor.drifts]
+    facts["duplicates"] = [copies._asdict() for copies in result.monitor.duplicates]
     summary = " ".join((f"The files hold {extent}: {design}.", *([CONTRADICTED] if contradicted else [])))
     return Page("Scan of reports", (whole,), tuple(notes), facts=facts, summary=summary)
 
@@ -129,18 +128,18 @@ def _sum_of_all(result: Any, sums: list) -> tuple[bool, Note]:
 def _monitored(result: Any) -> list[Note]:
     """Return what a monitor says of drift between files and cells, and of duplicates."""
     notes = []
-    for drift in result.monitor.drifts if result.monitor is not None else ():
+    for drift in result.monitor.drifts:
         said = f"Drift between {drift.over}: χ² of support counts {drift.statistic:,.1f}, {drift.df:,.0f} degrees of freedom"
         said += f", p = {drift.p_value:.3g}; {drift.worst} differs most."
         alike = drift.over == "cells" or not result.by  # files of several cells may hold different people
         notes.append(Note(Kind.WARNING if alike and drift.p_value < MIN_P_VALUE else Kind.DIAGNOSTIC, said))
-    for copies in result.monitor.duplicates if result.monitor is not None else ():
+    for copies in result.monitor.duplicates:
         said = (
             f"Duplicates: {copies.share:.3%} of reports repeat another one, {copies.expected:.3%} under the design; one came"
         )
         said += f" {number_of(copies.most, 'time')}, p ≤ {copies.p_value:.3g}."
         notes.append(Note(Kind.WARNING if copies.p_value < MIN_P_VALUE else Kind.DIAGNOSTIC, said))
-    return notes
+    return [*notes, Note(Kind.METHOD, result.monitor.needs)] if result.monitor.needs else notes
 
 
 def _beyond(key: Any, result: Any) -> tuple[float | None, float]:

@@ -15,7 +15,7 @@ from ldpbayes.likelihoods.constants import COUNTED, EXPANDED, SORTED
 from ldpbayes.likelihoods.expansion import Sums
 from ldpbayes.likelihoods.two_level import SupportRows, expanded, grouped_pass, pass_kernels
 
-#: Groups up to which a pass over few entries is made in NumPy.
+#: Time: Groups up to which a pass over few entries is made in NumPy.
 FEW_GROUPS = 256
 
 

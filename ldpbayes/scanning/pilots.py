@@ -12,9 +12,9 @@ from ldpbayes.errors import ArgumentError
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.scanning.constants import KEPT_BYTES, KEPT_MOST
 
-#: Rounds of the covariance of support counts at the mean that it gives, and steps of the tilt.
+#: Mathematics: Rounds of the covariance of support counts at the mean that it gives, and steps of the tilt.
 _ROUNDS, _STEPS = 6, 60
-#: Standardized means within which moments come from a table.
+#: Mathematics: Standardized means within which moments come from a table.
 _REACH = 40.0
 
 

@@ -24,9 +24,9 @@ from ldpbayes.sources.stream import COUNT, Source, joined
 
 #: What a task returns: the place of its rows among those of all tasks, and its partial result or the error that ended it.
 _RESULT = "place long, partial binary, error binary"
-#: Tasks of a pass over files, for each core of the cluster: few enough that their results are small.
+#: Time: Tasks of a pass over files, for each core of the cluster: few enough that their results are small.
 _TASKS_PER_CORE = 8
-#: Seconds in which a master must answer.
+#: Time: Seconds in which a master must answer.
 _PATIENCE = 5.0
 _JAVA = "Spark needs Java 17, and there is none: apt-get install openjdk-17-jre-headless, or set JAVA_HOME."
 _PORTS = {"spark": 7077, "sc": 15002}

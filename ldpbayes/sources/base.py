@@ -41,6 +41,25 @@ def check_column(names, name, subject="", use="", **at):
         raise DataError(f"{subject}{problem} {shown(name)}{use}; it has {listed(columns) or 'none'}{say}", **at)
 
 
+@contextlib.contextmanager
+def by_users(protocols):
+    """Say by which argument long data are read, where reports that hold all that a user sent are refused."""
+    try:
+        yield
+    except (ArgumentError, DataError) as err:
+        histories = next((protocol for protocol in protocols if protocol.repeats() is not None), None)
+        if histories is None:
+            raise
+        text = err.message if isinstance(err, DataError) else str(err)
+        said = (
+            f"{text.rstrip('.')}. A report of {histories.name} is all that one user sent; where a row is one of several "
+            "reports of a user, name the column of users: by_user=…, on the command line --set by_user=COLUMN"
+        )
+        if isinstance(err, ArgumentError):
+            raise ArgumentError(f"{said}.") from None
+        raise DataError(said, source=err.source, line=err.line, field=err.field) from None
+
+
 def is_whole(text):
     """Return whether a text is a whole number of at most 18 digits."""
     digits = text.removeprefix("-")

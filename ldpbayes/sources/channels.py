@@ -19,7 +19,7 @@ from ldpbayes.protocols import AbstractProtocol, designs, make_protocol
 from ldpbayes.protocols.formats import places
 from ldpbayes.protocols.grr import GRR
 from ldpbayes.sources import parameters
-from ldpbayes.sources.base import shared_keys, sorted_keys
+from ldpbayes.sources.base import by_users, shared_keys, sorted_keys
 from ldpbayes.sources.constants import MAX_CHANNELS
 from ldpbayes.sources.encode import encoded_key, matching
 from ldpbayes.sources.missing import Missing, sentence
@@ -203,7 +203,8 @@ def read_cells(source: Source, channels: Channels, columns: TableColumns) -> lis
             raise ArgumentError("weights, strata, cluster and population_size must be left out with by_user.")
         reader = rooms.function(rooms.brought("USERS")["read"])
         return [{key: (tally,) for key, tally in cells.items()} for cells in reader(source, channels, columns)]
-    parts_of = read_parts(source, channels, columns, (*columns.by, *sample.names))
+    with by_users(channels.protocols):
+        parts_of = read_parts(source, channels, columns, (*columns.by, *sample.names))
     out: list[dict] = []
     for protocol, name, by_key in zip(channels.protocols, channels.names, parts_of, strict=True):
         cells: dict[tuple, list] = {}

@@ -15,7 +15,7 @@ from ldpbayes import files
 from ldpbayes.errors import DataError
 from ldpbayes.sources.constants import COMPARED
 
-#: Reports that agree with others by chance with less than this probability are a copy of them.
+#: Rule: Reports that agree with others by chance with less than this probability are a copy of them.
 CHANCE = 1e-6
 #: What sentences advise.
 REMEDY = 'leave one of them out, or add both all the same with copies="add"'

@@ -19,7 +19,8 @@ COLUMN = "protocol"
 #: The key under which the metadata of a Parquet file states the same; a courtesy, since other programs drop it.
 METADATA = "ldpbayes.protocol"
 
-#: The version of the wire format (docs/wire-format.md) that is written and read; texts that state none are of this one.
+#: Format: The version of the wire format (docs/wire-format.md) that is written and read; texts that state none are of this
+#: one.
 VERSION = 1
 _KEYS = {"version", "protocol", "n_categories", "categories", "parameters"}
 

@@ -13,7 +13,7 @@ from ldpbayes.sources.base import check_column
 from ldpbayes.sources.constants import MAX_ENTRIES
 from ldpbayes.sources.encode import Format, column, crossed, encoded, encoded_key
 
-#: Rounds of expectation-maximization of the pooled distribution.
+#: Mathematics: Rounds of expectation-maximization of the pooled distribution.
 ROUNDS = 100
 
 

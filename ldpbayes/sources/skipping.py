@@ -18,12 +18,12 @@ from ldpbayes.sources.encode import column
 from ldpbayes.sources.parameters import COLUMN
 from ldpbayes.sources.stream import Batch, Piece
 
-#: Rows that a sentence names.
+#: Display: Rows that a sentence names.
 NAMED = 10
-#: Reasons that are told apart.
+#: Display: Reasons that are told apart.
 REASONS = 20
 _OTHERS = "other reasons"
-#: Bad values of a batch that are left out one by one; with more of them the batch is halved.
+#: Time: Bad values of a batch that are left out one by one; with more of them the batch is halved.
 _TRIES = 16
 _QUOTED = r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 #: What a row holds, where it ends a sentence, and where it stands within one.

@@ -18,7 +18,7 @@ from ldpbayes.sources.stream import Source
 
 #: Key of the metadata for numbers that belong to the reports, such as the truth of simulated ones.
 PUBLISHED = "ldpbayes.published"
-#: Whole numbers below this are dictionary-encoded where a report has several fields.
+#: Memory: Whole numbers below this are dictionary-encoded where a report has several fields.
 _FEW = 2**15
 
 

@@ -13,7 +13,7 @@ from ldpbayes.protocols.limits import least_variance
 from ldpbayes.theory import base, information
 from ldpbayes.theory.base import Value
 
-__all__ = ["corollary_4_3", "delta", "exact_floor", "gamma", "theorem_4_1", "theorem_4_4", "theorem_4_5"]
+__all__ = ["corollary_4_3", "delta", "exact_bound", "gamma", "theorem_4_1", "theorem_4_4", "theorem_4_5"]
 
 _LOG_2PIE = math.log(2 * math.pi * math.e)
 
@@ -115,7 +115,7 @@ def theorem_4_5(n_categories, epsilon, target="distribution", n_outputs=None) ->
 
 
 @base.checked
-def exact_floor(n_categories: int, epsilon: float, target: str = "distribution") -> Value:
+def exact_bound(n_categories: int, epsilon: float, target: str = "distribution") -> Value:
     """Return the least n·Σ_x E(P̂_x − p_x)² of any ε-LDP protocol and unbiased estimator at uniform p.
 
     min_k (a−1)²(a+βk)²/(aβ²k(a−k)) over k = 1 … a−1, β = e^ε − 1; for F, 1 − 1/a less. It holds at every n for unbiased
@@ -135,7 +135,7 @@ def exact_floor(n_categories: int, epsilon: float, target: str = "distribution")
 
     Examples
     --------
-    >>> round(exact_floor(16, 1.0).value, 2)
+    >>> round(exact_bound(16, 1.0).value, 2)
     51.91
     """
     least = least_variance(n_categories, epsilon)

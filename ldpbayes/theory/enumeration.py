@@ -15,7 +15,7 @@ from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.ends import tails
 from ldpbayes.likelihoods import require_sampler
 
-#: Operations that a final state costs, in those of one sum.
+#: Time: Operations that a final state costs, in those of one sum.
 STATE = 40
 
 

@@ -32,9 +32,9 @@ __all__ = [
     "value_entropy",
 ]
 
-#: Largest b·a² for which the channel is summed over every report.
+#: Time: Largest b·a² for which the channel is summed over every report.
 MAX_DENSE_WORK = 2e10
-#: Batches of the jackknife that gives Monte Carlo informations their standard error.
+#: Mathematics: Batches of the jackknife that gives Monte Carlo informations their standard error.
 BATCHES = 10
 
 

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import ldpbayes as lb
-from ldpbayes.errors import DiagnosticWarning
-from ldpbayes.inference import importance, sampling, verdict
+from ldpbayes.errors import DiagnosticWarning, LDPBayesWarning
+from ldpbayes.inference import effects, importance, sampling, verdict
 from ldpbayes.methods import base
+from ldpbayes.methods.watch import Watch
 from ldpbayes.protocols import GRR
 from ldpbayes.result.facts import facts_of
 
@@ -54,6 +55,10 @@ def test_what_to_do_next():
     assert few.next == "more" and few.times == 3
     assert verdict.of_weights(0.9, 500, 4000).next == "other"
     assert verdict.of_weights(0.3, 500, 4000, kept=1000).accepted
+    # A large correction is no alarm where the weights may be trusted, and is not said to be sound where they may not.
+    trusted = verdict.of_weights(0.3, 3500, 4000, shift=4.44)
+    assert trusted.accepted and "sound" in trusted.checked and "4.44" in trusted.checked
+    assert "sound" not in verdict.of_weights(0.9, 500, 4000, shift=4.44).checked
 
 
 def test_a_sampler_that_is_short_of_draws_goes_on():
@@ -107,3 +112,14 @@ def test_chains_that_go_on_again_and_again_keep_draws_at_equal_distances():
     np.testing.assert_array_equal(run.z[0, :, 0], np.arange(3, 40, 4))
     np.testing.assert_array_equal(run.stats["lp"][0], np.arange(3, 40, 4))
     assert run.facts["thinned"] == 4 and not made.size
+
+
+def test_the_time_of_chains_that_go_on_is_announced_until_they_stop():
+    """Chains double until they are long enough or too dear, and a longer time than was said is said again."""
+    assert effects.lengthened(3.1, lambda times: True) == 4 and effects.lengthened(1.0, lambda times: True) == 2
+    assert effects.lengthened(16.0, lambda times: times < 4) == 4
+    watch = Watch()
+    with pytest.warns(LDPBayesWarning) as said:
+        for seconds in (44.0, 50.0, 88.0):
+            watch.announce("The sampler", seconds)
+    assert ["44 s" in str(said[0].message), "88 s" in str(said[1].message), len(said)] == [True, True, 2]

@@ -88,7 +88,7 @@ def test_other_engines_that_resample_by_weights_have_that_error_too(method, prio
     problem = Problem.of(collected(UnaryEncoding.optimized(4, 2.0), 60, seed=2), prior)
     answer = method.answer(problem, method.plan(problem), random_seed=1, ci_prob=0.95)
     summary = answer.summary.entries["distribution"]
-    values, weight = answer.outcome.weighted
+    values, weight = answer.outcome.weighted_draws
     rng, size = np.random.default_rng(1), len(weight)
     times = rng.multinomial(size, np.full(size, 1 / size), 4000) * weight
     error = ((times @ values) / times.sum(axis=1, keepdims=True)).std(axis=0)

@@ -134,7 +134,7 @@ def test_ranking_floors_and_sizes():
         # Subset selection attains the floor.
         assert line.error >= line.bound * (1 - 1e-12)
         assert line.bound >= line.open_answers == pytest.approx((1 - 1 / 1024) / 1e6)
-        assert line.bound == pytest.approx(bounds.exact_floor(1024, 1.0).value / 1e6)
+        assert line.bound == pytest.approx(bounds.exact_bound(1024, 1.0).value / 1e6)
     assert set(lines[0].row()) >= {"protocol", "n_categories", "epsilon", "n", "error", "bytes_per_report", "note"}
     assert lines[0].row()["n"] == 10**6
     frequency = plan(n_categories=8, epsilon=1.0, n=1000, target="frequency")[0]

@@ -79,7 +79,7 @@ def test_the_sd_of_gamma_falls_with_the_root_of_the_reports_where_they_cannot_be
 def test_widest_interval_has_a_floor_that_subset_selection_attains():
     for a, epsilon in ((2, 0.5), (16, 1.0), (50, 2.0)):
         one = planning.plan(n_categories=a, epsilon=epsilon, n=5000, kind="half_width", protocols="subset")[0]
-        least = norm.ppf(0.975) * math.sqrt(bounds.exact_floor(a, epsilon).value / a / 5000)
+        least = norm.ppf(0.975) * math.sqrt(bounds.exact_bound(a, epsilon).value / a / 5000)
         assert one.bound == pytest.approx(least, rel=1e-9) and one.error == pytest.approx(least, rel=1e-6)
 
 

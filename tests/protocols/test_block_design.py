@@ -16,7 +16,7 @@ from ldpbayes.planning.risk import balanced_mle_risk, mle_risk, oracle_risk
 from ldpbayes.protocols import BlockDesign, make_protocol, projective
 from ldpbayes.protocols.base import largest_ratio
 from ldpbayes.protocols.block_design import ORDERS, best_order
-from ldpbayes.theory.bounds import exact_floor
+from ldpbayes.theory.bounds import exact_bound
 from ldpbayes.theory.information import informations
 
 
@@ -85,7 +85,7 @@ def test_the_channel_is_the_incidence_of_points_and_hyperplanes(a, epsilon, q):
 def test_whole_geometries_are_at_the_floor(q, t):
     a, epsilon = projective.n_points(q, t), math.log(q - 1)
     protocol, p = BlockDesign(a, epsilon, q), np.full(a, 1 / a)
-    floor = exact_floor(a, epsilon).value
+    floor = exact_bound(a, epsilon).value
     assert oracle_risk(protocol, p, 1).value == pytest.approx(floor, rel=1e-12)
     assert mle_risk(protocol, p, 1).value == pytest.approx(floor, rel=1e-9)
 
@@ -93,7 +93,7 @@ def test_whole_geometries_are_at_the_floor(q, t):
 @pytest.mark.parametrize("epsilon, q, n, above", [(1.0, 3, 121, 0.0261), (1.0, 4, 341, 0.0213), (2.0, 11, 133, 0.0380)])
 def test_some_points_are_a_few_per_cent_above_the_floor(epsilon, q, n, above):
     protocol, p = BlockDesign(100, epsilon, q), np.full(100, 0.01)
-    floor = exact_floor(100, epsilon).value
+    floor = exact_bound(100, epsilon).value
     assert protocol.n_outputs == n
     oracle, mle = oracle_risk(protocol, p, 1).value / floor - 1, mle_risk(protocol, p, 1).value / floor - 1
     assert oracle == pytest.approx(above, abs=5e-5) and 0 < mle < oracle

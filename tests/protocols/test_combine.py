@@ -145,8 +145,8 @@ def test_factors_of_a_file_take_its_categories():
         ("product", {"factors": [{"protocol": "grr", "epsilon": 0}]}, "epsilon must"),
         ("product", {}, "product.*'factors'"),
         ("compose", {"inner": {"protocol": "grr", "epsilon": 1}}, "compose.*'outer'"),
-        ("mixture", {"factors": [{"protocol": "grr", "epsilon": 1}], "weights": [0.5]}, "weights must"),
-        ("mixture", {"factors": [{"protocol": "grr", "epsilon": 1}], "weights": [1.0], "w": 1}, "no parameter 'w'"),
+        ("mixture", {"factors": [{"protocol": "grr", "epsilon": 1}], "shares": [0.5]}, "shares must"),
+        ("mixture", {"factors": [{"protocol": "grr", "epsilon": 1}], "shares": [1.0], "w": 1}, "no parameter 'w'"),
         ("kronecker", {"factors": [{"protocol": "grr", "epsilon": 1}]}, "n_categories.*factor 1"),
         (
             "kronecker",
@@ -165,7 +165,7 @@ def test_sizes_that_do_not_fit_are_refused():
         compose(GRR3, COHORT3)
     with pytest.raises(ArgumentError, match=r"same categories.*2, 3"):
         product([GRR3, designs.warner(0.7)])
-    with pytest.raises(ArgumentError, match=r"weights must.*2"):
+    with pytest.raises(ArgumentError, match=r"shares must.*2"):
         mixture([1.0], [GRR3, FORCED3])
     with pytest.raises(InfeasibleError, match="too large"):
         product([GRR(100, 1.0)] * 4)

@@ -62,7 +62,7 @@ def test_aliases_stand_in_files_and_factors(tmp_path):
         "[channels.parameters]\nepsilon = 1.0\n"
     )
     assert read_collection(tmp_path / "x.toml").tallies[0].protocol == UnaryEncoding.optimized(3, 1.0)
-    factors = {"weights": [0.5, 0.5], "factors": [{"protocol": "oue", "epsilon": 1.0}, {"protocol": "grr", "epsilon": 1.0}]}
+    factors = {"shares": [0.5, 0.5], "factors": [{"protocol": "oue", "epsilon": 1.0}, {"protocol": "grr", "epsilon": 1.0}]}
     mixed = make_protocol("mixture", ABC, factors)
     assert mixed == lb.protocols.mixture([0.5, 0.5], [UnaryEncoding.optimized(3, 1.0), GRR(3, 1.0)])
 

@@ -14,7 +14,7 @@ import ldpbayes as lb
 from ldpbayes.collections import Tally
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.pages import show
-from ldpbayes.protocols import GRR, LOLOHA, LocalHashing, MemoizedGRR, Repeated
+from ldpbayes.protocols import GRR, LOLOHA, LocalHashing, MemoizedGRR, MemoizedUnary, Repeated
 from ldpbayes.repeated.spending import spent
 from ldpbayes.result.facts import facts_of
 from ldpbayes.sources import read_collection, write_collection
@@ -160,6 +160,32 @@ def test_the_command_takes_a_column_of_users(tmp_path, capsys):
     assert status == 2 and "column 'who'" in err
     status, _, err = run(capsys, "fit", "example:nigeria", "--set", "by_user=who")
     assert status == 2 and "column 'who'" in err
+
+
+@pytest.mark.parametrize(
+    "protocol", [MEMO, LOLOHA.from_levels(3, 2.0, 1.0), MemoizedUnary.from_levels(3, 2.0, 1.0)], ids=repr
+)
+def test_reports_of_users_read_without_their_column_name_the_argument(tmp_path, protocol):
+    frame = pyarrow.table(LONG)
+    for door in (
+        lambda: lb.read(frame, protocol, categories=ABC),
+        lambda: lb.read(frame, protocol, report="report", categories=ABC),
+        lambda: lb.scan(frame, protocol, report="report", categories=ABC),
+    ):
+        with pytest.raises((ArgumentError, DataError), match="by_user"):
+            door()
+
+
+def test_the_command_names_the_argument_of_users(tmp_path, capsys):
+    stated = "--protocol memoized_grr -p epsilon_infinity=2 -p epsilon_one=1 --categories a,b,c --report report".split()
+    status, _, err = run(capsys, "fit", written(tmp_path, LONG), *stated)
+    assert status == 2 and "--set by_user" in err and "line 2" in err
+
+
+def test_a_headline_says_the_design_of_fresh_reports_in_words():
+    found = lb.fit(lb.read(pyarrow.table(LONG), GRR(3, 1.0), categories=ABC, by_user="user"), draws=0, random_seed=1)
+    assert "grr (epsilon = 1)" in found.page().summary and "1 to 3 reports a user" in found.page().summary
+    assert "{" not in found.page().summary and "of =" not in found.page().summary
 
 
 def test_checks_take_a_column_of_users(tmp_path, capsys):

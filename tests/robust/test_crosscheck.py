@@ -9,10 +9,12 @@ import xarray as xr
 from references.enumeration import enumerated
 
 from ldpbayes import Cells, Collection, Tally, cli, read
-from ldpbayes.errors import ArgumentError
+from ldpbayes.collections.devices import with_outcomes
+from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.estimators.mle import MLE
 from ldpbayes.fitting import fit
 from ldpbayes.pages import show
+from ldpbayes.priors import prior_for
 from ldpbayes.protocols import (
     GRR,
     Channel,
@@ -22,10 +24,12 @@ from ldpbayes.protocols import (
     Rappor,
     SubsetSelection,
     UnaryEncoding,
+    Uncertain,
     designs,
 )
 from ldpbayes.robust import crosschecking
 from ldpbayes.robust.crosschecking import crosscheck, predictive_check
+from ldpbayes.robust.enumerating import enumerate_outcomes
 
 pytestmark = pytest.mark.together("models")
 LABELS = list("abcd")
@@ -245,3 +249,56 @@ def test_the_page_of_cells_has_a_row_for_each(monkeypatch):
     assert [row[0] for row in table.rows] == ["a", "b"] and len(table.columns) == 7
     worst = np.abs(check["difference_sd"]).max("category").values
     assert [row[2] for row in table.rows] == worst.tolist()
+
+
+TRIED = {
+    "test": (Channel(counts=[[399, 19], [2, 103]]), [3280, 50]),
+    "spinner": (designs.warner(Uncertain.counted([70, 30])), [60, 40]),
+    "two shares": (designs.forced_response(Uncertain((75, 25)), Uncertain((2, 5))), [12, 9]),
+}
+
+
+@pytest.mark.parametrize("name", TRIED)
+def test_the_sum_over_outcomes_of_an_uncertain_device_is_its_quadrature(name):
+    device, counts = TRIED[name]
+    data = with_outcomes(Collection(["no", "yes"], Tally(device, [0, 1], counts)))
+    exact, summed = fit(data, "jeffreys", random_seed=1)["exact"], enumerate_outcomes(data, prior_for("jeffreys", data))
+    np.testing.assert_allclose(summed.mean, exact["distribution_mean"], rtol=1e-6)
+    np.testing.assert_allclose(np.sqrt(summed.variance), exact["distribution_sd"], rtol=1e-6)
+
+
+def test_an_uncertain_device_beside_direct_questions_by_importance_weights():
+    """Three categories, a known channel and one whose columns are uncertain: the sum against draws from the prior."""
+    device, asked = Channel(counts=[[9, 1, 0], [2, 8, 1], [1, 1, 6]]), Channel(np.eye(3))
+    data = Collection(list("abc"), [Tally(device, [0, 1, 2], [5, 2, 4], "a"), Tally(asked, [0, 2], [3, 1], "b")])
+    wide = with_outcomes(data)
+    summed = enumerate_outcomes(wide, prior_for("flat", wide))
+    rng, size = np.random.default_rng(0), 200_000
+    p, q = rng.dirichlet(np.ones(3), size), device.law.channel(device.law.sample(size, rng))
+    weight = np.exp(np.log(np.einsum("nyx,nx->ny", q, p)) @ [5, 2, 4] + np.log(p) @ [3, 0, 1])
+    weight /= weight.sum()
+    error = np.sqrt(weight**2 @ (p - weight @ p) ** 2)
+    assert (np.abs(summed.mean - weight @ p) < 4 * error).all()
+    np.testing.assert_allclose(summed.variance, weight @ (p - weight @ p) ** 2, rtol=0.03)
+    with pytest.raises(InfeasibleError):
+        many = with_outcomes(Collection(list("abc"), Tally(device, [0, 1, 2], [500, 200, 400])))
+        enumerate_outcomes(many, prior_for("flat", many))
+
+
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")
+@pytest.mark.parametrize(
+    "way, cells", [("weighted", False), ("weighted", True), pytest.param("nuts", False, marks=pytest.mark.calibrate)]
+)
+def test_an_uncertain_device_is_compared_and_estimates_are_said_to_be_at_its_means(way, cells, monkeypatch):
+    monkeypatch.setattr(crosschecking, "fit", functools.partial(quick, fit, way))
+    device, counts = TRIED["test"]
+    data = Collection(["no", "yes"], Tally(device, [0, 1], counts))
+    if cells:
+        south = Collection(["no", "yes"], Tally(device, [0, 1], [950, 40]))
+        data = Cells({"north": data, "south": south}, by="region")
+    found = crosscheck(data, "flat", random_seed=1)
+    assert not found.flagged, found.sentence
+    assert {"enumeration", "convex", "mle"} <= set(found["estimator"].values)
+    assert np.abs(found["away"].sel(estimator="enumeration")).max() < 1e-6
+    assert not found["convex_astray"].any() and (np.abs(found["convex_excess"]) < 1e-6).all()
+    assert "means" in " ".join(note.text for note in found.page().notes)

@@ -96,3 +96,18 @@ def test_reports_in_memory_have_no_files():
     protocol = PROTOCOLS["oue"]
     table = pa.table({"report": list(map(bytes, protocol.privatize(np.arange(400) % 20, np.random.default_rng(0))))})
     assert lb.scan(table, protocol).monitor.drifts == ()
+
+
+def test_a_monitor_says_what_it_would_need(tmp_path):
+    """Of counted reports in one file neither test can be made; of several files drift can; sums keep no parts."""
+    table = pa.table({"report": ["a", "b", "a", "c"] * 5, "user": [f"u{i // 2}" for i in range(20)]})
+    settings = {"report": "report", "categories": list("abc")}
+    one = lb.scan(table, GRR(3, 1.0), **settings)
+    assert not one.monitor.drifts and not one.monitor.duplicates
+    assert "two files" in one.monitor.needs and one.monitor.needs in str(one.page())
+    for i in range(2):
+        pq.write_table(table, tmp_path / f"{i}.parquet")
+    several = lb.scan(str(tmp_path / "*.parquet"), GRR(3, 1.0), **settings, copies="add")
+    assert several.monitor.drifts and "two files" not in several.monitor.needs
+    assert "each scan" in (one + several).monitor.needs
+    assert "user" in lb.scan(table, GRR(3, 1.0), **settings, by_user="user").monitor.needs

@@ -34,4 +34,6 @@ class Alone:
 def weighted(collection, prior, draws=1000, random_seed=1):
     """Return four times so many Weighted draws of the surrogate under a Dirichlet prior, trusted or not."""
     problem = Problem.of(collection, prior)
-    return expanded.weighted(problem.rows, problem.alpha, 4 * draws, np.random.default_rng(random_seed), watch=Watch())[0]
+    return expanded.weighted_draws(
+        problem.rows, problem.alpha, 4 * draws, np.random.default_rng(random_seed), watch=Watch()
+    )[0]

@@ -15,12 +15,12 @@ from ldpbayes.collections.survey import design_effect
 from ldpbayes.errors import ArgumentError, DataError, DiagnosticWarning, InfeasibleError
 from ldpbayes.estimators import MLE, Oracle
 from ldpbayes.methods import Exact
-from ldpbayes.methods.nuts import JOINT
 from ldpbayes.methods.problem import scaled
 from ldpbayes.priors import Compliance, Dirichlet
 from ldpbayes.protocols import designs
 from ldpbayes.result.cells import select
 from ldpbayes.result.facts import facts_of
+from ldpbayes.road.methods import JOINT
 from ldpbayes.robust import sensitivity
 
 

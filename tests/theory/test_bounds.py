@@ -155,13 +155,13 @@ def test_theorem_4_1_with_the_exact_posterior_at_large_n():
 @pytest.mark.parametrize("a, epsilon, floor", [(16, 1.0, 51.91), (100, 2.0, 70.97), (5, 0.5, 50.26)])
 def test_exact_floor(a, epsilon, floor):
     """The floor's values, its attainment by subset selection, and the best size among all."""
-    found = bounds.exact_floor(a, epsilon).value
+    found = bounds.exact_bound(a, epsilon).value
     assert found == pytest.approx(floor, abs=0.006)
     uniform = np.full(a, 1 / a)
     attained = [risk.mle_risk(SubsetSelection(a, epsilon, k), uniform, 1).value for k in range(1, min(a, 40))]
     assert min(attained) == pytest.approx(found, rel=1e-12)
     of_f = min(risk.mle_risk(SubsetSelection(a, epsilon, k), uniform, 1, "frequency").value for k in range(1, min(a, 40)))
-    assert of_f == pytest.approx(bounds.exact_floor(a, epsilon, "frequency").value, rel=1e-12)
+    assert of_f == pytest.approx(bounds.exact_bound(a, epsilon, "frequency").value, rel=1e-12)
     for protocol in (GRR(a, epsilon), UnaryEncoding.optimized(a, epsilon), UnaryEncoding.symmetric(a, epsilon)):
         assert risk.mle_risk(protocol, uniform, 1).value >= found * (1 - 1e-12)
     assert bounds.theorem_4_5(a, epsilon).value < found
@@ -177,7 +177,7 @@ def test_exact_floor_by_the_information_of_listed_channels():
         tangent = basis.T @ (channel.T / (channel @ np.full(a, 1 / a))) @ channel @ basis
         return np.trace(np.linalg.inv(tangent))
 
-    floor = bounds.exact_floor(a, epsilon).value
+    floor = bounds.exact_bound(a, epsilon).value
     best = min(trace_of_inverse(SubsetSelection(a, epsilon, k).channel()) for k in (1, 2, 3, 4))
     assert best == pytest.approx(floor, rel=1e-12)
     rng, patterns = np.random.default_rng(2), (np.arange(1, 2**a - 1)[:, None] >> np.arange(a)) & 1

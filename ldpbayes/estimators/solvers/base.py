@@ -9,7 +9,7 @@ from ldpbayes.estimators.base import WORDS, described
 
 #: Describes what solvers take and return.
 solver = explained(WORDS, {"Returns": "Solution\n    The best point, whose gap may be above the tolerance."})
-#: Multiplications of one full Newton step above which full Hessians are not formed.
+#: Time: Multiplications of one full Newton step above which full Hessians are not formed.
 LARGE_NEWTON_OPERATIONS = 5e10
 
 

@@ -6,7 +6,7 @@ from ldpbayes.estimators.base import project, tangent_diagonal
 from ldpbayes.estimators.solvers.base import Point, Solution, line_search, prior_value, solver
 from ldpbayes.likelihoods.expansion import shared_part
 
-#: Pairs that the quasi-Newton model of the curvature remembers.
+#: Time: Pairs that the quasi-Newton model of the curvature remembers.
 MEMORY = 20
 
 

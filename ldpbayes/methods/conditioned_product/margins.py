@@ -156,6 +156,6 @@ def margins_of(factors, index, moments, log_others, together=TOGETHER // MARGIN_
         u = low[:, None] + step[:, None] * (np.arange(MARGIN_NODES) + 0.5)
         y = centre[:, None] + scale[:, None] * np.sinh(u)
         log_g, log_rest = -np.logaddexp(0, -y), -np.logaddexp(0, y)
-        found = factors.log_density(x, moments.mean[x], log_g) + log_others(x, log_g, log_rest)
-        out.append((x, Margin(low, step, found + log_g + log_rest + np.log(np.cosh(u)), centre, scale)))
+        log_density = factors.log_density(x, moments.mean[x], log_g) + log_others(x, log_g, log_rest)
+        out.append((x, Margin(low, step, log_density + log_g + log_rest + np.log(np.cosh(u)), centre, scale)))
     return out

@@ -49,8 +49,6 @@ class DeviceIntegrand:
         The log-likelihood at its maximum, as far as it is known.
     depth : float
         Windows leave out points whose log-likelihood is this far below ``top``.
-    cells : int
-        Of the grid that windows are refined on. Chosen once: more change nothing but the time.
     """
 
     table: np.ndarray
@@ -64,8 +62,7 @@ class DeviceIntegrand:
     plain: bool
     depth: float
     top: float = -math.inf
-    cells: int = 12
-    denied: ClassVar[bool] = True
+    alone: ClassVar[bool] = False
     over: ClassVar[str] = ""
 
     @classmethod
@@ -84,11 +81,11 @@ class DeviceIntegrand:
             table[(slice(None), *corner)] = (dense / scale[:, None])[:, here].sum(axis=1)
         priors = np.array([alpha, *(unknown.concentrations for _, unknown in law.unknowns)])
         powers = whole_part(priors)
-        own = np.zeros((d, 2, *[2] * d))
+        units = np.zeros((d, 2, *[2] * d))
         for k, i in np.ndindex(d, 2):
-            own[k, i].swapaxes(0, k)[i] = 1.0
+            units[k, i].swapaxes(0, k)[i] = 1.0
         seen = powers.ravel() > 0
-        table = np.concatenate([table, own.reshape(2 * d, *[2] * d)[seen]])
+        table = np.concatenate([table, units.reshape(2 * d, *[2] * d)[seen]])
         counts = np.concatenate([rows.counts, powers.ravel()[seen]])
         ends = priors - powers
         constant = (
@@ -140,7 +137,7 @@ class DeviceIntegrand:
 
     def _refined(self, order, c):
         """Return (low, high, greatest profile), each (N,): the window of the next unknown given the first ones c (N, i)."""
-        size, cells = len(c), self.cells
+        size, cells = len(c), 12  # of the grid that windows are refined on: six and 24 give the same numbers
         low, high, best = np.zeros(size), np.ones(size), np.full(size, -np.inf)
         active, middle = np.arange(size), (np.arange(cells) + 0.5) / cells
         for _ in range(60):  # each refinement halves the window at least

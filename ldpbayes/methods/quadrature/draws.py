@@ -37,13 +37,13 @@ class Drawer:
         g = self.integrand.alpha.size
         if g == 1:
             return np.ones((size, 1))
-        kept, totals = [], []
+        batches, totals = [], []
         for _, p, log_weight in self.rule.batches(self.integrand):
             weight = np.exp(log_weight)
             totals.append(weight.sum())
-            kept.append((p, weight) if len(p) * len(totals) <= self.kept_nodes else None)
+            batches.append((p, weight) if len(p) * len(totals) <= self.kept_nodes else None)
         chosen = rng.multinomial(size, np.array(totals) / sum(totals))
-        p = np.concatenate(list(self._pick(kept, chosen, rng)))
+        p = np.concatenate(list(self._pick(batches, chosen, rng)))
         rng.shuffle(p)
         for stick in watch.track(range(g - 1), "Draws"):
             for start in range(0, size, BATCH):
@@ -51,10 +51,10 @@ class Drawer:
                 p[s] = self.move(p[s], stick, rng)
         return p
 
-    def _pick(self, kept, chosen, rng):
+    def _pick(self, batches, chosen, rng):
         """Yield the chosen number of nodes of every batch; batches that were not kept are computed again."""
-        again = (None for _ in chosen) if all(batch is not None for batch in kept) else self.rule.batches(self.integrand)
-        for weights, count, batch in zip(kept, chosen, again, strict=True):
+        again = (None for _ in chosen) if all(batch is not None for batch in batches) else self.rule.batches(self.integrand)
+        for weights, count, batch in zip(batches, chosen, again, strict=True):
             if count:
                 p, weight = weights if weights is not None else (batch[1], np.exp(batch[2]))
                 yield p[rng.choice(len(p), size=count, p=weight / weight.sum())]

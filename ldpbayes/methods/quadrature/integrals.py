@@ -35,11 +35,13 @@ class RuleMoments:
         return np.sqrt(np.diag(self.cov))
 
 
-def difference(one, other):
+def difference(fine, coarse):
     """Return the largest difference of two sets of moments: means in sd, sd relative, log-evidence in nats."""
-    scale = np.maximum(one.sd, np.finfo(float).tiny)
-    shift = np.abs(one.mean - other.mean) / scale
-    return float(max(shift.max(), np.abs(one.sd - other.sd).max() / scale.max(), abs(one.log_evidence - other.log_evidence)))
+    scale = np.maximum(fine.sd, np.finfo(float).tiny)
+    shift = np.abs(fine.mean - coarse.mean) / scale
+    return float(
+        max(shift.max(), np.abs(fine.sd - coarse.sd).max() / scale.max(), abs(fine.log_evidence - coarse.log_evidence))
+    )
 
 
 def integrate(integrand, rule, watch):

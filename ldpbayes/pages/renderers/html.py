@@ -16,15 +16,15 @@ from ldpbayes.pages.prose import split
 from ldpbayes.pages.renderers.csv import CSV
 from ldpbayes.pages.rendering import AbstractRenderer
 
-#: Longer tables show half as many rows; the rest is folded.
+#: Display: Longer tables show half as many rows; the rest is folded.
 OPEN_ROWS = 20
-#: Tables show so many columns, up to this priority, those that leave a display last; the others are folded.
+#: Display: Tables show so many columns, up to this priority, those that leave a display last; the others are folded.
 OPEN_COLUMNS = 5
-#: Longer tables than this have no copy as CSV beside them; ``--page out.csv`` writes it.
+#: Display: Longer tables than this have no copy as CSV beside them; ``--page out.csv`` writes it.
 COPIED_ROWS = 5000
-#: Longer words are broken anywhere.
+#: Display: Longer words are broken anywhere.
 LONGEST_WORD = 20
-#: Texts up to this length stay on one line.
+#: Display: Texts up to this length stay on one line.
 SHORT = 14
 #: What notes are about, by the heading in the folded part.
 _SECTIONS = {

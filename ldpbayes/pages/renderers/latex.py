@@ -37,7 +37,7 @@ _PATTERN = re.compile("|".join(map(re.escape, _SPECIAL)))
 _MINUS = re.compile(r"(?<![\w.)-])-(?=\.?\d|inf)")
 #: A number with an exponent.
 _POWER = re.compile(r"(?<![\w.])([−\d.]+)e([+-])0*(\d+)\b")
-#: Columns of a table at most: those that a narrow display leaves out first are left to other formats.
+#: Display: Columns of a table at most: those that a narrow display leaves out first are left to other formats.
 COLUMNS = 8
 
 

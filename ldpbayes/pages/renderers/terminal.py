@@ -14,13 +14,13 @@ from ldpbayes.errors import printable
 from ldpbayes.pages.page import Kind, Page, Table
 from ldpbayes.pages.rendering import AbstractRenderer
 
-#: Width of tables that go to a file or a pipe, where COLUMNS does not set another.
+#: Display: Width of tables that go to a file or a pipe, where COLUMNS does not set another.
 PIPE_WIDTH = 140
-#: Columns of a table on a line of at most a hundred characters; more in proportion on a wider one.
+#: Display: Columns of a table on a line of at most a hundred characters; more in proportion on a wider one.
 COLUMNS = 8
-#: Text wraps at spaces; single words are kept whole up to this width.
+#: Display: Text wraps at spaces; single words are kept whole up to this width.
 LONGEST_WORD = 24
-#: Text columns are at least this wide (or as wide as their text).
+#: Display: Text columns are at least this wide (or as wide as their text).
 NARROWEST_TEXT = 12
 _STYLES = {Kind.WARNING: "red", Kind.VERDICT: "green"}
 
