@@ -257,8 +257,12 @@ class Scan(Recorded):
     def _found(self, second: Partial | None = None, at: Pilots | None = None) -> Found:
         """Return the cells of both passes, which know from which files they are."""
         found = self.fold.finish(self._first or NOTHING, second, at)
+        channels = [self.fold.channel(text) for text in (self._first or NOTHING).channels]
+        made = [
+            protocol for channel in channels for protocol in (channel.protocol, channel.form.protocol)
+        ]  # one may be by user
         stated = [parse_protocol(text).protocol for text in dict.fromkeys(self.published)]
-        other = next((protocol for protocol in stated if protocol not in found.protocols), None)
+        other = next((protocol for protocol in stated if protocol not in made), None)
         if other is not None:
             raise DataError(f"the metadata of a file states {shown(other)}, which made none of its reports; write it again")
         found.origins, found.copies = self.table.origins(self.fold.report), self.table.copies
