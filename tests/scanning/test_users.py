@@ -135,3 +135,19 @@ def test_no_files_are_left_behind(tmp_path, monkeypatch, capsys):
     assert run(capsys, "scan", "r.parquet", *options, "--output", "s.parquet")[0] == 0
     assert lb.read("s.parquet").n_reports == 200
     assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_the_page_counts_histories():
+    """Who is in two cells has a history in each; columns and sentences about summaries are there where one is."""
+    table = pa.table({"report": [0, 1, 2, 2] * 50, "user": np.arange(200) // 4, "day": [1, 1, 2, 2] * 50})
+    settings = {"by": "day", "by_user": "user"}
+    kept, summed = (lb.scan(table, GRR(3, 1.0), keep=keep, **settings).page() for keep in (1000, 0))
+    assert "100 histories of users in 2 cells" in kept.summary
+    assert [column.key for column in kept.tables[0].columns] == ["day", "users", "kept"]
+    assert {"sample", "category"} <= {column.key for column in summed.tables[0].columns}
+    assert "numbers a cell" in str(summed) and "numbers a cell" not in str(kept)
+    assert all("earlier version" not in str(note.text) for page in (kept, summed) for note in page.notes)
+    alone = lb.scan(table, GRR(3, 1.0), by_user="user").page()
+    counted = lb.scan(table, GRR(3, 1.0), by="day").page()
+    assert "50 users in 1 cell" in alone.summary and "200 reports in 2 cells" in counted.summary
+    assert [column.key for column in counted.tables[0].columns] == ["day", "reports", "kept"]
