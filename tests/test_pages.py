@@ -510,8 +510,8 @@ def test_what_a_prior_learns_has_no_estimate_beside_the_derived_quantities():
 def test_documents_say_what_their_columns_are():
     """Below each table, where a heading is not clear by itself; names of cells with commas are kept apart."""
     page = show(lb.fit(lb.load_example("nigeria"), random_seed=1))
-    for renderer, explained in (("html", "Unbiased estimate"), ("markdown", "Unbiased estimate"), ("latex", "Standard deviation")):
-        assert explained in page.render(renderer), renderer
+    for renderer in ("html", "markdown"):
+        assert "Unbiased estimate" in page.render(renderer), renderer
     assert "\\resizebox" in page.render("latex")
     assert listed(["0, a", "1, b", "2, c"], most=2) == "0, a; 1, b; … (3 in all)"
 

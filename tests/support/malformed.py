@@ -651,7 +651,6 @@ CALLS = {
     "half_width_for": lambda m: dict(delta=0.1, probability=0.8, groups=2, ci_prob=0.9),
     "asked_directly": lambda m: dict(protocol=m.warner, n=100, of=1, say=0, delta=0.2, p=[0.6, 0.4], direct=[0.2, 0.5]),
     "validation": lambda m: dict(device=designs.warner(Uncertain((7, 3))), n=100, p=[0.6, 0.4], times=[1.0, 2.0]),
-    "ValidationStudy": lambda m: dict(times=(1.0,), sd=np.ones((1, 2))),
     "Uncertain": lambda m: dict(concentrations=(7.0, 3.0)),
     "poisoned_share": lambda m: dict(protocol=m.grr, fakes=0.1, share=0.01),
     "noncompliance": lambda m: dict(
@@ -760,7 +759,7 @@ def _components():
 #: Classes that the package fills in: what users do with their objects are the methods.
 RESULTS = {
     "Answer", "Check", "CellsFitness", "Description", "Fitness", "Groups", "Kind",
-    "Parameter", "Plan", "Plans", "Population", "PrivateGroups", "Result",
+    "Parameter", "Plan", "Plans", "Population", "PrivateGroups", "Result", "ValidationStudy",
 }  # fmt: skip
 
 #: Functions by which the package builds results: no user calls them.
