@@ -567,6 +567,48 @@ def test_a_set_may_be_several_columns():
         read(table, protocol, report=["b0", "b1", "b2"])
 
 
+def test_columns_of_bits_name_their_categories(tmp_path):
+    """Without other labels those of the columns are the categories, in a read, by user, and in a scan."""
+    protocol, labels = make_protocol("oue", ABC, {"epsilon": 1.0}), ("mail", "chat", "maps")
+    bit = np.unpackbits(protocol.privatize(np.arange(60) % 3, np.random.default_rng(0)), axis=1)[:, :3].astype(bool)
+    table = pyarrow.table({name: bit[:, i] for i, name in enumerate(labels)} | {"user": np.arange(60) // 2})
+    for made in (read(table, protocol, report=labels, by="user")[0,], scan(table, protocol, report=labels)):
+        assert made.categories == labels
+    assert read(table, protocol, report=labels).categories == labels
+    for by_user in (
+        read(table, protocol, report=labels, by_user="user"),
+        scan(table, protocol, report=labels, by_user="user"),
+    ):
+        assert by_user.categories == labels
+    assert scan(table, protocol, report=labels, categories=ABC).categories == ABC
+
+
+def test_selected_rows_are_compared_with_the_metadata(tmp_path):
+    """The metadata of a file of which no row is selected say nothing of the rows; those of its own rows must agree."""
+    rng = np.random.default_rng(0)
+    for day, epsilon in ((1, 1.0), (2, 1.6)):
+        protocol = GRR(3, epsilon)
+        lb.write(
+            protocol.privatize(np.arange(60) % 3, rng), tmp_path / f"{day}.parquet", protocol, day=day, user=np.arange(60)
+        )
+    text = (
+        'id = "t"\ncategories = ["a", "b", "c"]\n[[channels]]\nfile = "*.parquet"\nwhere = {day = "2"}\nby_user = "user"\n'
+    )
+    (tmp_path / "t.toml").write_text(text)
+    data = read(tmp_path / "t.toml")
+    assert data.n_reports == 60 and data.tallies[0].protocol.protocol == GRR(3, 1.6)
+    one, two = (pyarrow.parquet.read_table(tmp_path / f"{day}.parquet") for day in (1, 2))
+    pyarrow.parquet.write_table(two.replace_schema_metadata(one.schema.metadata), tmp_path / "2.parquet")
+    assert all(word in sentence(read, tmp_path / "t.toml") for word in ("metadata", "epsilon=1.0", "epsilon=1.6"))
+
+
+def test_files_of_two_kinds_may_be_two_channels(tmp_path):
+    for name, report in (("a", [0, 1]), ("b", [b"x", b"y"])):
+        pyarrow.parquet.write_table(pyarrow.table({"report": report}), tmp_path / f"{name}.parquet")
+    said = sentence(scan, str(tmp_path / "*.parquet"), GRR(3, 1.0))
+    assert all(word in said for word in ("report", "bytes", "collection file", "channel"))
+
+
 def test_every_reader_is_tested():
     assert set(stream.formats()) == {".csv", ".parquet", ".pq", ".jsonl", ".ndjson", ".arrow", ".feather", ".ipc"}
 

@@ -307,9 +307,9 @@ def _corrected(nodes, counts, weighed, enough):
 
 
 def _relative(weight, node, size):
-    """Return the squared relative errors of the sums of weights of all nodes; 1 of a node without draws."""
+    """Return the squared relative errors of the sums of weights of all nodes; 1 where none is above 1e-162, or no draw."""
     total, square = np.bincount(node, weight, size), np.bincount(node, weight**2, size)
-    return np.divide(square, total**2, out=np.ones(size), where=total > 0)
+    return np.divide(square, total**2, out=np.ones(size), where=total**2 > 0)
 
 
 def shares(weights: np.ndarray, size: int) -> np.ndarray:

@@ -205,7 +205,7 @@ def weighted_entries(values, weight):
     mean = np.tensordot(weight, x, 2)
     variance = np.tensordot(weight, (x - mean) ** 2, 2)
     chosen = np.unique(np.linspace(0, mean.size - 1, min(mean.size, MAX_DIAGNOSED)).astype(int))
-    chosen = chosen[variance[chosen] > 0]
+    chosen = chosen[(variance[chosen] > 0) & (np.ptp(x[..., chosen], axis=(0, 1)) > 0)]  # no rounding of chains that stand
     error, worth = np.full(mean.size, np.nan), np.full(mean.size, np.nan)
     if chosen.size:
         error[chosen] = mcse_of_mean(weight.size * weight[..., None] * (x[..., chosen] - mean[chosen]), independent=False)

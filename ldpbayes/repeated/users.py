@@ -21,8 +21,8 @@ def read_users(source, channels, columns):
     Raises
     ------
     DataError
-        On a row without a user; on a user with reports of two protocols, or in two cells where a permanent answer ties them
-        together; and as ``histories_of``.
+        On a row without a user; on a user with reports of two protocols in a cell, or in two cells where a permanent answer
+        ties them together; and as ``histories_of``.
     """
     if columns.missing is not None:
         raise ArgumentError(
@@ -55,13 +55,17 @@ def read_users(source, channels, columns):
 
 
 def _check_user(who, channel, cell, seen, tied, column):
-    """Refuse a user without a name, with reports of two protocols, or in two cells where their reports are tied."""
+    """Refuse a user without a name, with reports of two protocols in a cell, or in two cells where they are tied."""
     if checks.blank(who):
         raise DataError("has a row without a user", field=column)
-    first, before = seen.setdefault(who, (channel, cell))
+    first, (before, bound) = seen.setdefault((who, *cell), channel), seen.setdefault(who, (cell, tied))
     if first != channel:
-        raise DataError(f"user {shown(who)} has reports of two protocols, {first} and {channel}", field=column)
-    if before != cell and tied:
+        raise DataError(
+            f"user {shown(who)} has reports of two protocols in one cell, {first} and {channel}; group by a column that "
+            "tells them apart",
+            field=column,
+        )
+    if before != cell and (tied or bound):
         at = ", ".join(map(str, before)), ", ".join(map(str, cell))
         raise DataError(
             f"user {shown(who)} has reports in two cells, {shown(at[0])} and {shown(at[1])}, which one permanent answer "

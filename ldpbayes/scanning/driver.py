@@ -29,6 +29,7 @@ from ldpbayes.scanning.pilots import Pilots
 from ldpbayes.scanning.users import Partitions
 from ldpbayes.sources.base import by_users, check_column, check_total
 from ldpbayes.sources.channels import COPIES, by_epsilon, protocol_at
+from ldpbayes.sources.encode import names_of_bits
 from ldpbayes.sources.missing import Missing
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.parameters import (
@@ -257,8 +258,12 @@ class Scan(Recorded):
     def _found(self, second: Partial | None = None, at: Pilots | None = None) -> Found:
         """Return the cells of both passes, which know from which files they are."""
         found = self.fold.finish(self._first or NOTHING, second, at)
+        channels = [self.fold.channel(text) for text in (self._first or NOTHING).channels]
+        made = [
+            protocol for channel in channels for protocol in (channel.protocol, channel.form.protocol)
+        ]  # one may be by user
         stated = [parse_protocol(text).protocol for text in dict.fromkeys(self.published)]
-        other = next((protocol for protocol in stated if protocol not in found.protocols), None)
+        other = next((protocol for protocol in stated if protocol not in made), None)
         if other is not None:
             raise DataError(f"the metadata of a file states {shown(other)}, which made none of its reports; write it again")
         found.origins, found.copies = self.table.origins(self.fold.report), self.table.copies
@@ -410,9 +415,12 @@ def _fold(table: Any, asked: SimpleNamespace, published: Sequence[str | None], s
     by = checks.columns(asked.by, "by") or ()
     design = None if user is None else made["protocol"].repeats()
     single = made["protocol"] if design is None else design.single
+    report = tuple(single.report_fields if asked.report is None else checks.columns(asked.report, "report") or ())
+    if made["categories"] is None:
+        made["categories"] = names_of_bits(single, report)
     with by_users(() if user else (made["protocol"],)):
         return Fold(
-            report=tuple(single.report_fields if asked.report is None else checks.columns(asked.report, "report") or ()),
+            report=report,
             by=tuple(by),
             pilot_by=checks.columns(asked.pilot_by, "pilot_by"),
             sample=None if sample is None else checks.integer(sample, "sample", 0, 10**8),

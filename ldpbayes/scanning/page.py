@@ -15,30 +15,41 @@ from ldpbayes.pages.summary import CONTRADICTED
 from ldpbayes.scanning.monitor import beyond
 
 _BEYOND = "Share of supports that no distribution explains: counts below n h or above n g; about 0 but for chance."
+_SAMPLE = "Reports that were kept by chance beside the sums, by which the error of the summary is predicted."
 _SUM = "Unbiased estimates of all shares add up to one under the design, whatever the shares, but for their error."
+_NO_LAW = (
+    "Only sums over the reports of this cell were kept, and no sum of this protocol has a law that is known for every P: "
+    "they do not say whether the reports fit the design."
+)
+_KEPT = "All reports were kept, so that a check of them can say whether they fit the design."
 
 
 def of_scan(result: Any, *, output: str | None = None) -> Page:
     """Return the Page of the cells of a scan."""
     protocol = result.protocol
-    of_users = isinstance(protocol.parameters().get("of"), Mapping)
-    senders = "user" if of_users else "report"
-    extent = f"{number_of(result.n_reports, senders)} in {number_of(len(result), 'cell')}"
-    sampled = bool(result.samples)
+    histories: Any = protocol.repeats()
+    if histories is None or len(result) == 1 or histories.memoized:
+        extent = number_of(result.n_reports, "report" if histories is None else "user")
+    else:  # who is in several cells has a history in each
+        extent = number_of(result.n_reports, "history of a user", "histories of users")
+    extent += f" in {number_of(len(result), 'cell')}"
+    summed = any(not cell.keeps_reports for cell in result.collections())
+    sampled = summed and any(channel.samples for channel in result.by_channel)
     sums = _sums(result)
     columns = (
         *(Column(name, name, "text") for name in result.by),
-        Column("reports", "reports", spec=",.0f"),
+        Column("reports", "reports", spec=",.0f") if histories is None else Column("users", "users", spec=",.0f"),
         Column("kept", "kept as", "text"),
-        *([Column("sample", "sampled reports", spec=",.0f", priority=1)] if sampled else []),
-        Column("category", "largest category of the pilot", "text", priority=3),
-        Column("share", "its share", spec=".4f", priority=2),
+        *([Column("sample", "sampled reports", spec=",.0f", priority=1, means=_SAMPLE)] if sampled else []),
+        *([Column("category", "largest category of the pilot", "text", priority=3)] if summed else []),
+        *([Column("share", "its share", spec=".4f", priority=2)] if summed else []),
         *([Column("sum", "sum of shares", spec=".4f", priority=1, means=_SUM)] if sums else []),
         *([Column("z", "z", spec=".2f", priority=1, means="The sum less one over its error.")] if sums else []),
         *([Column("beyond", "beyond the design", spec=".2%", priority=2, means=_BEYOND)] if sums else []),
     )
     rows = [
-        _row(key, cell, result, sampled) + ((*_of_sum(sums[i], cell.n_reports), _beyond(key, result)[0]) if sums else ())
+        _row(key, cell, result, sampled, summed)
+        + ((*_of_sum(sums[i], cell.n_reports), _beyond(key, result)[0]) if sums else ())
         for i, (key, cell) in enumerate(zip(result, result.collections(), strict=True))
     ]
     whole = Table(extent, columns, tuple(rows))
@@ -78,14 +89,14 @@ def _design(protocol: Any) -> str:
     return f"several reports of a user by {each['protocol']}{level}"
 
 
-def _row(key: Sequence, cell: Any, result: Any, sampled: bool) -> tuple:
+def _row(key: Sequence, cell: Any, result: Any, sampled: bool, summed: bool) -> tuple:
     """Return the row of one cell."""
-    samples = [channel.samples[tuple(key)] for channel in result.by_channel if tuple(key) in channel.samples]
-    size = [sum(len(sample.keys) for sample in samples) if samples else None] if sampled else []
     names = [str(part) for part in key]
     if cell.keeps_reports:
         form = "counts" if result.protocol.countable() else "whole reports"
-        return (*names, cell.n_reports, form, *size, None, None)
+        return (*names, cell.n_reports, form, *[None] * (sampled + 2 * summed))
+    samples = [channel.samples[tuple(key)] for channel in result.by_channel if tuple(key) in channel.samples]
+    size = [sum(len(sample.keys) for sample in samples) if samples else None] if sampled else []
     top = int(cell.summary.pilot.argmax())
     return (*names, cell.n_reports, "summary", *size, result.categories[top], float(cell.summary.pilot[top]))
 
@@ -112,7 +123,8 @@ def _sum_of_all(result: Any, sums: list) -> tuple[bool, Note]:
     known = [pair for pair in pairs if pair[0] is not None]
     if not known:
         law = result.protocol.size_law()
-        return False, Note(Kind.METHOD, CONSTANT if law is not None and law.variance <= 0 else UNKNOWN)
+        said = _NO_LAW if law is None else CONSTANT if law.variance <= 0 else UNKNOWN
+        return False, Note(Kind.METHOD, _KEPT if all(cell.keeps_reports for cell in result.collections()) else said)
     n = float(sum(n for _, n in known))
     tested = fitness_of_excess(sum(excess for excess, _ in known), n)
     said = f"All cells together: {tested.verdict}"
@@ -168,8 +180,11 @@ def _method(result: Any) -> str:
     if result.protocol.countable():
         return "One pass counted the reports; the counts are all that they say, and every method applies to them."
     numbers = 4 * result.n_categories + 5
+    first = "" if result.protocol.repeats() is None else "The reports of each user make one history. "
     small = [cell for cell in result.collections() if cell.keeps_reports]
+    if len(small) == len(result):
+        return f"{first}All reports were kept: a summary would be inaccurate."
     said = f"Two passes: support counts, then the likelihood at their posterior mean, the pilot: {numbers:,} numbers a cell."
     if small:
         said += f" {number_of(len(small), 'small cell')} of {len(result):,} kept all reports: a summary would be inaccurate."
-    return said
+    return first + said

@@ -164,10 +164,10 @@ class Partition:
         Raises
         ------
         DataError
-            Where a user has reports of two protocols, or in two cells where a permanent answer ties them together, or his
-            reports contradict each other.
+            Where a user has reports of two protocols in a cell, or in two cells where a permanent answer ties them together,
+            or his reports contradict each other.
         """
-        seen: dict[Any, tuple] = {}
+        seen: dict[Any, Any] = {}
         made = rooms.function(rooms.brought("USERS")["histories"])
         for text, (path, dtype, shape) in self.files.items():
             channel: Any = fold.channel(text)
@@ -176,7 +176,7 @@ class Partition:
             tied = channel.protocol.memoized
             for cell, rows in groups_of(cells):
                 if tied or len(self.files) > 1:
-                    self._check(dict.fromkeys(users[rows].tolist(), (text, cell if tied else None)), seen, fold)
+                    self._check(users[rows].tolist(), text, cell, tied, seen, fold)
                 try:
                     law, histories = made(channel.protocol, reports[rows], users[rows])
                 except DataError as err:
@@ -188,13 +188,18 @@ class Partition:
             origin = f"{self.identity()} {text}"
             yield text, Parsed(tuple(key for key, _ in out), sizes, group, joined, origin, np.arange(len(joined)))
 
-    def _check(self, users, seen, fold):
-        """Refuse a user whose reports cannot be one history."""
-        for who, (text, cell) in users.items():
-            before, place = seen.setdefault(who, (text, cell))
+    def _check(self, users, text, cell, tied, seen, fold):
+        """Refuse a user whose reports cannot be one history in each cell; ``seen`` keeps what users have there."""
+        for who in dict.fromkeys(users):
+            before, (place, bound) = seen.setdefault((who, cell), text), seen.setdefault(who, (cell, tied))
             if before != text:
-                raise DataError(f"user {shown(who)} has reports of two protocols", field=fold.user)
-            if place != cell:
+                names = " and ".join(shown(fold.channel(own).form.protocol) for own in (before, text))
+                raise DataError(
+                    f"user {shown(who)} has reports of two protocols in one cell, {names}; group by a column that tells "
+                    "them apart",
+                    field=fold.user,
+                )
+            if place != cell and (tied or bound):
                 first, other = (", ".join(map(str, self.cells[at])) for at in (place, cell))
                 raise DataError(
                     f"user {shown(who)} has reports in two cells, {shown(first)} and {shown(other)}, which one permanent "

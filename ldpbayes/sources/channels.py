@@ -21,7 +21,7 @@ from ldpbayes.protocols.grr import GRR
 from ldpbayes.sources import parameters
 from ldpbayes.sources.base import by_users, shared_keys, sorted_keys
 from ldpbayes.sources.constants import MAX_CHANNELS
-from ldpbayes.sources.encode import encoded_key, matching
+from ldpbayes.sources.encode import encoded_key, matching, names_of_bits
 from ldpbayes.sources.missing import Missing, sentence
 from ldpbayes.sources.numbers import number
 from ldpbayes.sources.opening import open_source
@@ -68,6 +68,9 @@ def find_channels(
         _check_levels(source, columns, channels, column)
         return channels
     texts, published = _stated(source, protocol, columns)
+    if columns.where and texts:  # files of which no row is selected may state other protocols
+        made = [parameters.parse_protocol(text).protocol for text in texts]
+        published = [text for text in published if text and parameters.parse_protocol(text).protocol in made] or published
     given: Any = protocol  # an object or None: _check refuses names without ε
     protocols, labels = parameters.protocols_of(texts, published, given, categories)
     return _channels(protocols, parameters.COLUMN, labels, parameters.stated_throughout(texts, published), name)
@@ -167,6 +170,8 @@ def _read(source, rows, path):
     source.copies = checks.choice(rows.copies, "copies", COPIES)
     labels = parameters.labels_of(rows.categories)
     channels = find_channels(source, rows.protocol, columns, categories=labels, epsilon=epsilon, rate=rate, name=name)
+    if channels.categories is None and columns.report is not None:
+        channels = replace(channels, categories=names_of_bits(channels.protocols[0], columns.report))
     cells = read_cells(source, replace(channels, bitorder=rows.bitorder), columns)
     left_out = "" if skipped is None else skipped.tell(rows.quarantine)
     if not any(cells) and columns.missing is not None and columns.missing.counts:

@@ -243,6 +243,16 @@ def _items(pa, array, name):
     raise DataError(f"holds lists of {array.type}; a set is a list of booleans, whole numbers or labels", field=name)
 
 
+def names_of_bits(protocol: AbstractProtocol, report: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the names of columns of bits, one for each category, which are labels where nobody states any; else None."""
+    design: Any = protocol.repeats()
+    protocol = protocol if design is None else design.single
+    a, form = protocol.n_categories, protocol.supports()
+    sets = form is not None and form.hashed is None and len(report) == a > len(protocol.report_fields)
+    named = len({name.strip() for name in report}) == a and protocol.default_labels == tuple(map(str, range(a)))
+    return tuple(report) if sets and named else None
+
+
 @dataclass(frozen=True, eq=False)
 class Format:
     """How the rows of a table are reports: the one way from Arrow to what a protocol takes. It can be pickled.

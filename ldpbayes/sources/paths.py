@@ -100,7 +100,8 @@ def _check_kind(kind, name, path, kinds):
         return
     first, expected = kinds.setdefault(name, (path, kind))
     if kind != expected:
-        raise DataError(f"holds {kind}, but {expected} in {first}; write all files alike", source=path, field=name)
+        remedy = "write all files alike, or name each kind as a channel of its own in a collection file"
+        raise DataError(f"holds {kind}, but {expected} in {first}; {remedy}", source=path, field=name)
 
 
 def matching(sources: Iterable[Any]) -> list[str]:

@@ -5,6 +5,7 @@ import pytest
 from scipy.special import gammaln
 
 import ldpbayes as lb
+from ldpbayes.methods.conjugate import _relative
 from ldpbayes.methods.evidence import log_bayes_factors
 from ldpbayes.methods.exact import ExactMoments
 from ldpbayes.priors import Dirichlet
@@ -74,3 +75,9 @@ def test_errors_of_the_saddle_point_cover_the_exact_evidence(a, epsilon, n):
         exact = ExactMoments(data.rows, Dirichlet(np.full(a, alpha))).log_evidence
         off = abs(factors.log_evidence[name] - exact)
         assert off < factors.error[name] + 1e-9 and factors.error[name] < 0.05
+
+
+def test_nodes_whose_weights_vanish_have_an_error_of_one():
+    """The square of 1e-222 is zero, and was divided by itself."""
+    weight, node = np.array([0.25, 0.75, 1e-222, 1e-222]), np.array([0, 0, 1, 1])
+    np.testing.assert_allclose(_relative(weight, node, 3), [0.625, 1, 1])

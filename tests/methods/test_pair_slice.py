@@ -68,14 +68,18 @@ def test_rectangles_in_a_table_of_attributes_keep_the_posterior(name):
 
 
 @pytest.mark.calibrate
+@pytest.mark.filterwarnings("ignore::ldpbayes.errors.RankDeficientWarning")
 def test_margins_that_many_reports_fix_do_not_hold_the_chains():
-    """Setting 57 of benchmarks/small_settings.py: pairs alone had an R-hat of 1.1, and three more methods took 10 s."""
+    """Setting 57 of benchmarks/small_settings.py: weights are rejected, and pairs alone had an R-hat of 1.1."""
     protocol = FakeData(44, 3.0, [2, 22], "grr", "uniform")
     collection = simulate(np.random.default_rng(1).dirichlet(np.ones(44)), protocol, 54_000, random_seed=1)
-    choice = select_method(collection, "jeffreys")
-    assert choice.method.name == "pair_slice" and "far from" in dict(choice.considered)["surrogate"].reason
+    assert select_method(collection, "jeffreys").method.name == "surrogate"
+    handed = fit(collection, "jeffreys", random_seed=1, estimates=False)
+    assert handed.attrs["method"] == "pair_slice" and handed.attrs["converged"] and "surrogate" in handed.attrs["reason"]
     tree = fit(collection, "jeffreys", PairSlice(draws=500, tune=500, thin=3), random_seed=1, estimates=False)
     assert facts_of(tree)["worst_r_hat"] < 1.05 and facts_of(tree)["least_ess"] > 200  # pairs alone: 2.0 and 6
+    one, other = (result["summary"].sel(target="distribution") for result in (handed, tree))
+    assert (np.abs(one["mean"] - other["mean"]) < 4.5 * np.hypot(one["mcse"], other["mcse"])).all()
 
 
 @pytest.mark.sampled(2)

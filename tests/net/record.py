@@ -40,6 +40,7 @@ def fitted(collection, prior, method):
     for key in KEYS:
         if f"derived_{key}" in summary:
             out[f"derived_{key}"] = summary[f"derived_{key}"].values.tolist()
+            out["derived_mcse"] = summary["derived_mcse"].values.tolist()
     out["method"], out["step"] = tree.attrs["method"], 1 / collection.n_reports
     out["log_evidence_error"] = float(facts_of(tree).get("log_evidence_error", 0.0))
     if "exact" in tree.children and "log_evidence" in tree["exact"]:

@@ -11,6 +11,7 @@ import ldpbayes as lb
 from ldpbayes.collections import Summary
 from ldpbayes.protocols import GRR, UnaryEncoding, make_protocol
 from ldpbayes.scanning import users
+from ldpbayes.sources.parameters import protocol_text
 
 MEMOIZED = make_protocol("memoized_grr", ["a", "b", "c"], {"epsilon_infinity": 2.0, "epsilon_one": 1.0})
 PROTOCOLS = {"grr": GRR(5, 1.0), "oue": UnaryEncoding.optimized(20, 1.0), "memoized_grr": MEMOIZED}
@@ -66,6 +67,39 @@ def test_a_user_in_two_cells(tmp_path):
     assert all(word in str(caught.value) for word in ("ann", "NL", "BE", "permanent"))
 
 
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_file_of_write_states_single_reports(name, tmp_path):
+    """The metadata state the protocol of a report, and the scan's reports are histories."""
+    rng, path = np.random.default_rng(0), tmp_path / "m.parquet"
+    single = PROTOCOLS[name] if PROTOCOLS[name].repeats() is None else PROTOCOLS[name].repeats().single
+    lb.write(single.privatize(np.arange(300) // 2 % 3, rng), path, single, user=np.arange(300) // 2)
+    found = lb.scan(path, by_user="user", keep=10**6)
+    assert found.n_reports == 150 and found["all",].tallies[0] == lb.read(path, by_user="user")
+
+
+def test_a_protocol_of_each_cell():
+    """A user has one protocol in a cell, and another in the next; a permanent answer has one cell."""
+    columns = {"report": [0, 1, 2, 2], "user": ["ann", "ann", "bo", "ann"], "day": [1, 1, 2, 2], "eps": [1.0, 1.0, 2.0, 2.0]}
+    settings = {"by_user": "user", "epsilon_column": "eps"}
+    found = lb.scan(pa.table(columns), GRR(3, 1.0), by="day", keep=10, **settings)
+    expected = lb.read(pa.table(columns), GRR(3, 1.0), by="day", **settings)
+    for day, n in ((1, 1), (2, 2)):
+        (mine,), (other,) = found[day,].tallies, expected[day,].tallies
+        assert (mine.protocol, mine.n_reports) == (other.protocol, n) and (mine.reports == other.reports).all()
+    for reader in (lb.read, lb.scan):
+        with pytest.raises(lb.errors.DataError) as caught:
+            reader(pa.table(columns), GRR(3, 1.0), **settings)
+        assert all(word in str(caught.value) for word in ("ann", "two protocols", "group by"))
+    texts = [
+        protocol_text(make_protocol("memoized_grr", 3, {"epsilon_infinity": top, "epsilon_one": 1.0})) for top in (2, 3)
+    ]
+    for first, second in (texts, [texts[0], protocol_text(GRR(3, 1.0))], [protocol_text(GRR(3, 1.0)), texts[0]]):
+        tied = pa.table({**columns, "protocol": [first, first, second, second]})
+        for reader in (lb.read, lb.scan):
+            with pytest.raises(lb.errors.DataError, match=r"ann.*permanent"):
+                reader(tied, by="day", by_user="user")
+
+
 @each_row(
     "change, settings, words",
     [
@@ -101,3 +135,19 @@ def test_no_files_are_left_behind(tmp_path, monkeypatch, capsys):
     assert run(capsys, "scan", "r.parquet", *options, "--output", "s.parquet")[0] == 0
     assert lb.read("s.parquet").n_reports == 200
     assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_the_page_counts_histories():
+    """Who is in two cells has a history in each; columns and sentences about summaries are there where one is."""
+    table = pa.table({"report": [0, 1, 2, 2] * 50, "user": np.arange(200) // 4, "day": [1, 1, 2, 2] * 50})
+    settings = {"by": "day", "by_user": "user"}
+    kept, summed = (lb.scan(table, GRR(3, 1.0), keep=keep, **settings).page() for keep in (1000, 0))
+    assert "100 histories of users in 2 cells" in kept.summary
+    assert [column.key for column in kept.tables[0].columns] == ["day", "users", "kept"]
+    assert {"sample", "category"} <= {column.key for column in summed.tables[0].columns}
+    assert "numbers a cell" in str(summed) and "numbers a cell" not in str(kept)
+    assert all("earlier version" not in str(note.text) for page in (kept, summed) for note in page.notes)
+    alone = lb.scan(table, GRR(3, 1.0), by_user="user").page()
+    counted = lb.scan(table, GRR(3, 1.0), by="day").page()
+    assert "50 users in 1 cell" in alone.summary and "200 reports in 2 cells" in counted.summary
+    assert [column.key for column in counted.tables[0].columns] == ["day", "reports", "kept"]
