@@ -37,8 +37,8 @@ TYPICAL, RANGE = 1.0, 0.7
 #: Rule: Standard deviations of level, and of slope per normal score, at the middle of the curve. Log odds of two groups have
 #: √2 times the sd of a contrast: 2.8, where Jeffreys' prior has π = 3.1. At half 95 % of the shares would be from .06 to
 #: .94; at double half of them below .02 or above .98. Two normal groups d sd apart have a slope of some d/√2: one sd of the
-#: prior is 2.8 of theirs, more than most groups differ by, and at half 1.4, which would pull distinct groups together. On the
-#: samples named above all moves are from .05 to .2 sd (half and double of the level, half of the slope).
+#: prior is 2.8 of theirs, more than most groups differ by, and at half 1.4, which would pull distinct groups together. On
+#: the samples named above all moves are from .05 to .2 sd (half and double of the level, half of the slope).
 LEVEL, SLOPE = 2.0, 2.0
 #: Standard deviations of the levels of open categories, which have no order: nodes of their sum.
 SPREADS = np.geomspace(0.01, 5.0, 12)
