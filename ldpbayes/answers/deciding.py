@@ -15,11 +15,19 @@ from ldpbayes.inference.scaling import SENSITIVITY, VERDICTS, Scaled
 from ldpbayes.protocols import AbstractProtocol
 from ldpbayes.protocols.making import has_free_epsilon, named_makers
 
-#: Rule: The prior decides a result, or is in conflict with the reports, where such categories hold more than this share.
+#: Rule: The prior decides a result, or is in conflict with the reports, where such categories hold more than this share of
+#: the people: then an answer about a person chosen at random is more often the prior's than not. At half a quarter of the
+#: people would speak for all; double is never exceeded.
 MOST = 0.5
-#: Rule: Log Bayes factor of the learnt prior against the prior used above which the latter does not fit the population.
+#: Rule: Log Bayes factor, in nats, of the learnt prior against the prior used, above which the latter does not fit the
+#: population: e³ is 20 to one, from which on evidence is called strong (Kass and Raftery 1995, JASA 90). At half it is 4.5
+#: to one, which chance gives a good prior often; at double 400 to one, below which a prior that is 20
+#: times worse would go unmentioned.
 LARGEST_FACTOR = 3.0
-#: Rule: Room given to the advice, for shares near zero are not normal, and the ε that it may name, in tenths.
+#: Rule: Times the number of reports with which the prior would just not decide if shares were normal, which those near
+#: zero are not: sds are then 1/√2 of those at the limit. With 1 the advice lies on the limit, and chance decides whether it
+#: helps; with 4 it asks for twice as many reports as serve. And the ε that it may name, in tenths: up to 12, where
+#: e¹² = 160,000 to one leaves nothing private.
 MARGIN, TENTHS = 2.0, range(1, 121)
 
 START, CONFLICT = "Here the prior decides: ", "Here prior and reports disagree: "

@@ -16,11 +16,16 @@ from ldpbayes.priors.parts import log_density_of_shares
 from ldpbayes.result.compliers import extended
 from ldpbayes.result.fits import Fit
 
-#: Rule: Moves of the log of a hyperparameter that matter, for a doubling of its prior's weight.
+#: Rule: Moves of the log of a hyperparameter that matter, for a doubling of its prior's weight: it becomes 1.35 times as
+#: large. Half is 1.16 times, less than draws tell of a scale; double 1.8 times, which a reader calls another value. It is
+#: the .3 log odds of a regression (``Serving.floor``).
 FLOOR_LOG = 0.3
 #: Time: Entries of the likelihood's rows up to which a fit is made again.
 MOST_ENTRIES = 1e7
 #: Rule: An expansion stands for the likelihood where its means and sds are within this share of an sd of the posterior's.
+#: A move is the difference of two posteriors by the same expansion, in sds that are off by 15 % at most: the limit of .1 sd
+#: is then .085 to .115. Half makes it .093 to .108, and leaves more cells to weighted draws, which say less of large moves;
+#: double .07 to .13, where the verdict begins to be another one.
 LIKE = 0.15
 
 

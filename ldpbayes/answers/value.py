@@ -63,7 +63,9 @@ def worth_given(
     }
 
 
-#: Rule: A prior that is worth more than this share of what the reports say of a sum of categories is mentioned.
+#: Rule: A prior that is worth more than this share of what the reports say of a sum of categories is mentioned: it moves the
+#: mean by a twentieth of the way to its own. With 100 answers' worth of reports at .3 and a prior's mean of .6 that is .014,
+#: or .3 sd. With half a sixth of an sd would be mentioned, which nobody reads; with double .6 sd would not.
 MENTIONED = 0.05
 
 

@@ -13,7 +13,9 @@ from ldpbayes.pages.prose import as_sentences, sourced
 from ldpbayes.pages.tables import TableRows, filled, interval_of, numbers_of, of_asked, percent
 from ldpbayes.result.facts import facts_of
 
-#: Rule: A Bayes factor beyond this many to one is called strong.
+#: Rule: A Bayes factor beyond this many to one is called strong: the word of Jeffreys (1961, Theory of Probability, app. B),
+#: from 10^1 on. Below 10^½ = 3 he calls it worth no more than a mention, and beyond 100 decisive: half and double stay
+#: between these.
 STRONG = 10.0
 
 

@@ -14,17 +14,21 @@ from ldpbayes.fitness.base import Check
 from ldpbayes.fitness.constants import ROW_ENTRIES
 
 NAME = "copies of one report"
-#: Rule: Share of the level: the p-value is an upper bound, and small where there is an excess of some four standard
-#: deviations.
+#: Rule: Share of the level that the test gets, where others get one: beside one other test 5 % become .45 % and 4.5 %. The
+#: p-value is an upper bound, and small where there is an excess of some four sd. There half of a tail is .2 sd further out:
+#: with half the share copies need .2 sd more, with double .2 sd fewer, and the other test has 4.2 %.
 WEIGHT = 0.1
 #: Rule: Where even the least probability that any P gives every report makes none of them this rare, no estimate is
-#: computed.
+#: computed. Beside one other test WEIGHT asks for a p-value of .0045, of which this is 44 times. Half spares more estimates
+#: and double fewer; which verdicts hang on it, through what is divided by for MOST_TAKEN, was not measured.
 SETTLED = 0.2
 #: Time: How much of the variance the estimate takes is computed for so many reports, the rarest.
 FOLLOWED = 50
 #: Time: where the information matrix takes at most so many multiplications.
 MAX_WORK = 2**28
-#: Rule: A report of whose variance the estimate takes more than this cannot be distinguished from a change of P.
+#: Rule: A report of whose variance the estimate takes more than this cannot be distinguished from a change of P: the excess
+#: is divided by √.05, so that 4.5 times the copies are needed. With half as much left it is 6.3 times, and the error of
+#: the information matrix begins to decide; with twice as much 3.2 times, and more reports are not tested.
 MOST_TAKEN = 0.95
 
 

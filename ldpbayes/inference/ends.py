@@ -22,7 +22,9 @@ class Accuracy:
     ----------
     solved, rough : float
         Interval ends that solve an integral, and those by moments of second order in the saddle point, in posterior sds.
-        Measured: against engines that share no code.
+        Measured: eight ends of randomized response (5 of 20 to 2,700 of 10,000 reports) lie within 2e-5 sd of those of a
+        grid of two million points, and the tests compare the rest at 1e-4. It is a thousandth of LIMITS.end_error: half and
+        double are below what any page shows.
     integral, expanded : float
         Log-evidences by the saddle point, in nats: the part of the integrals of factors, at large concentrations, and all of
         it where factors are expansions, most where categories are few. Measured: as those of ends.

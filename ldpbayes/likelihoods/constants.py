@@ -15,8 +15,11 @@ ROWS_IN_CACHE = 512
 COUNTED, EXPANDED = (2**22, 64), (2**25, 1024)
 #: Memory: Entries that are sorted at a time, at most.
 SORTED = 2**28
-#: Memory: A table of products over the distinct rows of every attribute is made where it has at most so many entries.
+#: Memory: A table of products over the distinct rows of every attribute is made where it has at most so many entries, 8
+#: bytes each: 2 MB a distribution, which a core's cache holds, or of at most four entries a report.
 MAX_TABLE = 2**18
-#: Mathematics: Numbers of a block of rows × draws, and rows whose ratios are multiplied before a logarithm is taken: ratios
-#: from 1/8 to 8 keep the product within 2^±768.
-PRODUCTS, FACTORS = 2**20, 256
+#: Memory: Numbers of a block of rows × draws, 8 bytes each: 8 MB, and half as much for those of 4 bytes that fill it.
+PRODUCTS = 2**20
+#: Mathematics: Rows whose ratios are multiplied before a logarithm is taken: ratios from 1/8 to 8 keep the product of 256
+#: within 2^±768, and floats end at 2^±1022. Half takes twice the logarithms; with double, ratios of 4 leave floats.
+FACTORS = 256

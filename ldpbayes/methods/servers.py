@@ -2,6 +2,14 @@
 
 A likelihood whose reports single out one category each is a product of factors, and its posterior an integral along a line.
 Another one is expanded to such factors about the mean over all nodes; weights on the likelihood itself correct the draws.
+
+The methods ``exact`` and ``surrogate`` are five servers, asked in the order of EXACT and SURROGATE; the first that applies
+serves:
+
+- ``exact``: SeparableServer, where reports single out one category each, of any number of cells and nodes; Few, where they
+  do not, under several priors, of one collection with so few categories that quadrature resolves each node.
+- ``surrogate``: Expanded, of a summary, whose expansion is its likelihood; WeightedServer, of reports of three categories
+  or more that were kept, expanded and weighted; Floored, of the same, where the priors that are mixed have a floor.
 """
 
 import math

@@ -1,4 +1,8 @@
-"""Respondents who deny or ignore the device: Beta priors of their shares, independent of the distribution of answers."""
+"""Respondents who deny or ignore the device: Beta priors of their shares, independent of the distribution of answers.
+
+Of one distribution; ``priors/extended.py`` joins them to a prior over all cells. What the further categories are called and
+what is said of them is no prior: ``collections/wrappers/``, one file a wrapper.
+"""
 
 import math
 from dataclasses import dataclass, replace

@@ -16,7 +16,10 @@ from ldpbayes.priors.constants import INTEGRALS, NATS, ROUNDING
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
 
-#: Rule: Up to this many categories the PyMC variable breaks a stick; above, it normalizes independent variables.
+#: Rule: Up to this many categories the PyMC variable breaks a stick; above, it normalizes independent variables. A stick has
+#: no free direction beside tight ones, which strong reports of few categories need; but its steps depend on all before it,
+#: and of 100 categories and 10,000 reports the variables of Jeffreys' prior gave 4,428 effective draws a CPU second,
+#: PyMC's own simplex 145. Where in between the two change places was not measured; both give the same posterior.
 MAX_STICKS = 10
 
 

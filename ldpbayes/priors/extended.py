@@ -1,4 +1,8 @@
-"""A prior over all cells beside respondents who deny or ignore the device, whose shares are those of each cell."""
+"""A prior over all cells beside respondents who deny or ignore the device, whose shares are those of each cell.
+
+``priors/compliance.py`` has the same for one distribution, and the Beta priors of the shares, which this uses. What the
+further categories are called and what is said of them is no prior: ``collections/wrappers/``, one file a wrapper.
+"""
 
 import functools
 import math

@@ -14,7 +14,10 @@ from ldpbayes.priors.dirichlet import Dirichlet
 
 #: The prior by rule, the default of ``fit``: what the study of priors supports.
 DEFAULT = "default"
-#: Rule: From this number of categories on, the rule learns the concentration; below it is Jeffreys'.
+#: Rule: From this number of categories on, the rule learns the concentration; below it is Jeffreys'. In the study of
+#: docs/theory/priors-study.md the learnt prior has 1.04 times the squared error of Jeffreys' for 9 categories, 1.02 for 16,
+#: .83 for 73 to 94 and .6 for 1,000 and more. Chosen: any value from 17 to 73 serves, because it has no population between
+#: these. Half would learn for 16 categories, where nothing is gained; double is within the range.
 LEARNT_FROM = 20
 #: What a user may type for a prior: name → maker from the number of categories; filled where the package is imported.
 PRIORS: dict[str, Callable] = {}

@@ -10,7 +10,10 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.priors.base import AbstractSoftmax, Law, NormalLaw, ScaleLaw, StudentLaw
 
-#: Rule: Prior mean of σ √a: how far the walk typically goes over all categories, in nats, when σ is at its prior mean.
+#: Rule: Prior mean of σ √a: how far the walk typically goes over all categories, in nats, when σ is at its prior mean: the
+#: last category is four times as frequent as the first, or a quarter. With half it is twice, which is flatter than ages or
+#: hours are; with double 16 times. σ is exponential, whose 95 % reach from a fortieth of the mean to 3.7 times it, so that
+#: reports of many categories decide.
 REACH = 1.4
 
 

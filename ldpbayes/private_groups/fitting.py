@@ -34,7 +34,8 @@ METHODS = ("auto", "smooth", "rounding", "recipe")
 MAX_SLOTS = 64
 #: Time: Draws of the groups' shares by the reports alone.
 ALONE = 4000
-#: Rule: Moves of the log-odds of a share that matter, for a doubling of the prior's weight.
+#: Rule: Moves of the log-odds of a share that matter, for a doubling of the prior's weight: at a share of ½ a quarter of it,
+#: .0025, as much as ``PowerScaling.floor``, which a table of three decimals hardly shows. Half and double are .001 and .005.
 FLOOR_ODDS = 0.01
 #: Memory: Fewest and most draws of a cell.
 FEWEST_DRAWS, MOST_DRAWS = 100, 1_000_000

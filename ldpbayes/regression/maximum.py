@@ -23,13 +23,22 @@ class Maxima:
     extreme : float
         Log odds. Derived: beyond 12 a share is 6e-6 or less, fewer than one person of most surveys.
     unbounded : float
-        Standard error of a standardized log odds: above it, and beyond ``extreme``, there is no maximum. Chosen once.
+        Standard error of a standardized log odds: above it, and beyond ``extreme``, there is no maximum. Measured:
+        of the 280 designs of benchmarks/weak_regressions.py 218 stop at 65 and less, 62 at 5,400 and more. Any value
+        between serves: half and double change none.
     sharp : float
-        Standard error of a standardized log odds below which a maximum counts as the only one. Chosen once.
+        Standard error of a standardized log odds below which a maximum counts as the only one. Measured: of these 280
+        designs 94 are below, and starts elsewhere end at another value in four of them (from .17 on); between .3 and 65
+        in 19 of 124. No end of these 218 was higher than the first by ``same``, nor another finite one within ``near``. So
+        .15 and .6 give the same answers there; the further starts are a guard.
     climbs : tuple of float
-        Distances of further starting points, where it is larger. Chosen once.
+        Distances of further starting points, where it is larger, in sds of the prior. Measured: of these designs 97 % of
+        the starts at each distance reach the highest end. Derived: a maximum that three starts of ten lead to is found by
+        eight with probability .94, by four with .76 and by 16 with .997.
     most : int
-        Entries of the likelihood up to which there are these; up to ten times as many there is a second start. Chosen once.
+        Entries of the likelihood up to which there are these; up to ten times as many there is a second start. Derived: a
+        search visits them some twenty times for a gradient, at a few ns each, so that eight searches take a tenth of a
+        second. Half and double change that time, and whether another maximum is looked for.
     same : float
         Maxima whose log-likelihoods differ by fewer nats are the same: the estimates then differ by less than .015 standard
         errors. Derived.

@@ -17,9 +17,13 @@ from ldpbayes.result.facts import facts_of
 from ldpbayes.result.validation import TARGETS
 
 POPULATION = "Shares in a population made of the cells"
-#: Rule: A pull of the priors above this many standard deviations of the sum is warned of.
+#: Rule: A pull of the priors above this many standard deviations of the sum is warned of: a 95 % interval that is off by so
+#: much covers 92.1 %. It covers 94.3 % at half, which no survey tells from 95, and 83 % at double.
 MAX_PULL = 0.5
-#: Rule: Where a prior leaves the data less than this share of the information, its pull is taken as if it left this much.
+#: Rule: Where a prior leaves the data less than this share of the information, its pull is taken as if it left this much: at
+#: most nine times what the prior moved, where the formula divides by what is left, which the posterior's variance tells to
+#: some hundredths. With half it is 19 times, mostly error; with double four times, so that a cell of few reports seems
+#: pulled half as far.
 LEAST_DATA = 0.1
 
 

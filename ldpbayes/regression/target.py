@@ -17,7 +17,10 @@ from ldpbayes.regression.totals import Totals
 #: Time: Draws between two looks at whether to stop, and evaluations (cells × draws × categories) beyond which progress is
 #: shown.
 TOGETHER, WATCHED = 512, 5e8
-#: Ends of coefficients are aimed at a fortieth of a posterior sd, as far as more draws than a verdict wants are cheap.
+#: Rule: Ends of coefficients are aimed at a fortieth of a posterior sd, a quarter of ``LIMITS.end_error``, as far as more
+#: draws than a verdict wants are cheap. Derived: ends of N good draws have errors of 2.7/√N sd, so that 11,700, made as
+#: 16,384, reach it. Half asks for 46,700, beyond the 32,768 that ``Weighting.work`` allows. Double asks for 2,900, fewer
+#: than the 4,096 of the first proposal, and so does the .0625 of other posteriors.
 WEIGHTING = Weighting(aimed=0.025)
 #: Time: Axes along which log odds of so many cells move belong to those that are looked along.
 MOST_CELLS = 12
@@ -52,7 +55,9 @@ class RegressionTarget(target.Target):
         return Arrow.whole(gradient, centre if kept is None else centre[kept])  # of any number of unknowns
 
     def prior_draws(self, rng):
-        return None  # coefficients under a normal prior have no second mode far away
+        # Hardly a draw of the prior of all coefficients is near the posterior, and so none shows a second mode; a posterior
+        # of weak reports can have one (docs/theory/regression.md). A tenth of the proposals comes from the prior instead.
+        return None
 
     def weighed_by(self, z, values):
         return z

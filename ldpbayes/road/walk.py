@@ -179,7 +179,7 @@ def _fitted(data: Any, belief: Any, request: Request, undrawn: bool, selection: 
     """Return what is fitted under a prior: of all cells together, without draws, of one collection, or of each cell."""
     if over_all(belief):
         refuse_doubtful_cells(data)
-        without = ("nuts",) if data.weighted else ()  # the PyMC model takes whole reports
+        without = ("nuts",) if data.weighted else ()  # it takes no weights, as of one collection
         answer, reason = _answered(request, Joint(data, belief), request.asked_sizes, JOINT, without)
         return UnderPrior(of_answer(answer, reason=reason))
     if undrawn and (not data.by or at_once(data, request)):

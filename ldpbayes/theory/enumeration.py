@@ -33,7 +33,9 @@ class Enumeration:
     Attributes
     ----------
     most : float
-        Sums, above which nothing is summed; 7.5e8 take about a second. Chosen once; nobody has shown that it matters.
+        Sums, above which nothing is summed. Measured: 5.9e8, of 210 reports of four categories, take .6 CPU seconds. It
+        admits 220 reports of four categories, 86 of five and 23 of eight; sums grow as n⁴ of four, so that half admits 185
+        and double 262. It decides whether a cross-check has this reference, and no posterior.
 
     References
     ----------

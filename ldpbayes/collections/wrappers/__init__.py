@@ -1,4 +1,8 @@
-"""What wraps the channels of a collection, one file each: who ignores the device, who denies, what a device does."""
+"""What wraps the channels of a collection, one file each: who ignores the device, who denies, what a device does.
+
+Names and sentences of the further categories. How likely these are says the prior: ``priors/compliance.py`` of one
+distribution, ``priors/extended.py`` under a prior over all cells.
+"""
 
 import importlib
 import pkgutil

@@ -18,7 +18,8 @@ from ldpbayes.pages.rendering import AbstractRenderer
 PIPE_WIDTH = 140
 #: Display: Columns of a table on a line of at most a hundred characters; more in proportion on a wider one.
 COLUMNS = 8
-#: Display: Text wraps at spaces; single words are kept whole up to this width.
+#: Display: Text wraps at spaces; single words are kept whole up to this width: of 80 characters it leaves
+#: 53, which four columns of eight and their borders take. Half breaks words of 13 letters and more; double leaves two.
 LONGEST_WORD = 24
 #: Display: Text columns are at least this wide (or as wide as their text).
 NARROWEST_TEXT = 12
