@@ -198,6 +198,7 @@ _ADVICE = {
     "by report=…": "by --report",
     "(categories=…)": "(--categories)",
     "Scan again with keep=": "Scan again with --keep ",
+    "more draws help: draws=": "more draws help: --draws ",
     "say missing=": "say --set missing=",
 }
 #: The same of what no collection file says.

@@ -89,6 +89,8 @@ class Verdict:
         What to do: nothing, go on with more draws of the same method, or take another method.
     times : int
         How many times the draws made so far would do, where the next step is "more". Derived: else 1.
+    lacking : float
+        How many times the draws asked for would do, where the only problem is the error of interval ends. Derived: else 0.
     """
 
     accepted: bool = True
@@ -96,18 +98,44 @@ class Verdict:
     checked: str = ""
     next: Next = "done"
     times: int = 1
+    lacking: float = 0.0
 
     def rejecting(self, problem: str) -> "Verdict":
         """Return the verdict with one more problem, which more draws of the same method do not solve."""
-        return replace(self, accepted=False, problem="; ".join(filter(None, (self.problem, problem))), next="other", times=1)
+        return replace(
+            self,
+            accepted=False,
+            problem="; ".join(filter(None, (self.problem, problem))),
+            next="other",
+            times=1,
+            lacking=0.0,
+        )
 
-    def with_ends(self, error: float, allowed: float, limits: Limits = LIMITS) -> "Verdict":
-        """Return the verdict after a look at the largest error of an interval end, in posterior sd."""
+    def with_ends(self, error: float, allowed: float, made: float = 1.0, limits: Limits = LIMITS) -> "Verdict":
+        """Return the verdict after a look at the largest error of an interval end, in posterior sd.
+
+        Parameters
+        ----------
+        error, allowed : float
+        made : float
+            How many times the draws asked for were made.
+        limits : Limits
+        """
         if not self.accepted or not error > allowed:
             return self
-        times = math.ceil((error / allowed) ** 2)
-        problem = f"the end of an interval has an error of {error:.2f} posterior sd"
-        return replace(self, accepted=False, problem=problem, next="more" if times <= limits.most else "other", times=times)
+        wanted = (error / allowed) ** 2  # errors fall as one over the root of the number of draws
+        times, more = math.ceil(wanted), limits.margin * wanted * made
+        next_ = "more" if times <= limits.most else "other"
+        problem = f"the end of an interval has an error of {error:.2f} posterior sd, where {allowed:.2g} is accepted"
+        return replace(self, accepted=False, problem=problem, next=next_, times=times, lacking=more)
+
+    def advised(self, draws: int) -> str:
+        """Return the problem and, where more draws solve it, how many; ``draws`` of each chain were asked for."""
+        if not 0 < self.lacking < math.inf:
+            return self.problem
+        needed = self.lacking * draws
+        step = 10 ** max(math.floor(math.log10(needed)) - 1, 0)  # two digits: the error is an estimate itself
+        return f"{self.problem}; more draws help: draws={step * math.ceil(needed / step)}"
 
     def with_outside(self, share: float, limits: Limits = LIMITS) -> "Verdict":
         """Return the verdict after a look at draws of the prior, which show this share of the posterior where no draw is."""

@@ -180,7 +180,8 @@ class Draws:
         if self.missed > self.weighting.missed:
             judged = judged.rejecting(f"weights along the axes reach {self.missed:.3g} times their mean")
         judged = judged.with_outside(self.outside)
-        return judged.with_ends(self.end_error, LIMITS.end_error) if judged.accepted else judged
+        made = max(len(self.z) / self.kept, 1.0)
+        return judged.with_ends(self.end_error, LIMITS.end_error, made) if judged.accepted else judged
 
     @property
     def good(self) -> bool:

@@ -112,11 +112,16 @@ class Outcome:
             sampling="independent" if self.independent else "mcmc",
             effective_draws=None if self.effective is None else self.effective * share,
             checked=self.verdict.checked if self.verdict.accepted else "",
-            problem=self.verdict.problem,
+            problem=self.problem,
             interrupted=interrupted,
         )
 
     @property
+    def problem(self) -> str:
+        """Why the draws may not be used and what helps, in words without a full stop; empty where they may."""
+        return self.verdict.advised(self.distribution.shape[1])
+
+    @property
     def rejected(self) -> str:
         """Why the draws cannot be used, in one sentence, or an empty string."""
-        return "" if self.verdict.next == "done" else f"The draws cannot be trusted: {self.verdict.problem}."
+        return "" if self.verdict.next == "done" else f"The draws cannot be trusted: {self.problem}."

@@ -21,7 +21,7 @@ from ldpbayes.protocols.channel import YES_NO, Channel, check_answers
 from ldpbayes.protocols.formats import parse_labels
 from ldpbayes.protocols.labels import Places
 from ldpbayes.protocols.registry import DESIGNS
-from ldpbayes.protocols.uncertain import DeviceLaw, Uncertain, laws_in
+from ldpbayes.protocols.uncertain import RULE, DeviceLaw, Uncertain, laws_in
 
 #: Rule: More cards tell carriers from others ever more surely, and nobody draws as many.
 MAX_CARDS = 100
@@ -497,7 +497,11 @@ def _design(name, channel, settings, answers, default=None):
 
 def _probability(value, name, **ends):
     """Return a probability, or the law of one that is not known exactly."""
-    return Uncertain.stated(value, name) or checks.probability(value, name, **ends)
+    if law := Uncertain.stated(value, name):
+        return law
+    if isinstance(value, list | tuple | np.ndarray) and np.ndim(value):
+        raise ArgumentError(f"{name} must be a probability, or for counts of trials {RULE}, got {shown(value)}.")
+    return checks.probability(value, name, **ends)
 
 
 def _informative(p, name):

@@ -11,7 +11,7 @@ from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, shown
 
 #: What a probability of a design may be, in words.
-RULE = "an Uncertain, in files {counted = [yes, no]} or {concentrations = [b, c]}"
+RULE = "an Uncertain, such as Uncertain.counted([90, 30]), in files {counted = [yes, no]} or {concentrations = [b, c]}"
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,13 @@ class Uncertain:
         Parameters
         ----------
         counts : sequence of float
-            How often the event of the probability came in trials, and how often it did not; or how often each of several.
+            Successes and failures: how often the event of the probability came in trials, and how often it did not; or how
+            often each of several came. 90 successes in 120 trials are ``[90, 30]``, not ``[90, 120]``.
+
+        Examples
+        --------
+        >>> Uncertain.counted([90, 30]).describe()
+        'Beta(91, 31)'
         """
         each = checks.entries(counts, "counts", "how often each event came")
         numbers = [checks.real(x, "counts", "numbers, 0 or more") for x in each]

@@ -121,7 +121,10 @@ def refuse(asked: Mapping[str, Any]) -> None:
         What it is called, and whether it was asked for.
     """
     if named := [name for name, value in asked.items() if value]:
-        raise InfeasibleError(f"The probabilities of the device must be known for {listed(named)}: state them by known().")
+        raise InfeasibleError(
+            f"The probabilities of the device must be known for {listed(named)}: a device with a law goes with the "
+            "posterior of a private answer alone. Take it at its means by known(), refit at both ends of its law, and compare."
+        )
 
 
 def sticks_of(concentrations: Sequence[float]) -> np.ndarray:

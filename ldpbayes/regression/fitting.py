@@ -686,7 +686,7 @@ def _posterior(model, request, watch):
             sample = _stretched(model, sample, _design_effect(model, mode[0]))
     tree = _tree(model, sample, request, facts)
     if sample.verdict.problem and method == "weighted":
-        raise ConvergenceError(f"The weights of the draws cannot be trusted: {sample.verdict.problem}.", tree)
+        raise ConvergenceError(f"The weights of the draws cannot be trusted: {sample.problem}.", tree)
     if not tree.attrs["converged"]:
         warn(tree.attrs["outcome"], DiagnosticWarning)
     if tree.attrs["prior_decides"]:
@@ -749,7 +749,7 @@ def _by_chains(model, mode, request, watch):
     return Outcome(
         kept.pop("distribution")[1],
         independent=False,
-        verdict=refused(trouble) if trouble else ACCEPTED.with_ends(error, allowed),
+        verdict=refused(trouble) if trouble else ACCEPTED.with_ends(error, allowed, z.shape[1] / request.draws),
         stats={key: x[:, step - 1 :: step] for key, x in stats.items()},
         variables=kept,
         known=entries,

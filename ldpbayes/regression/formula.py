@@ -164,6 +164,11 @@ class Formula:
             raise ArgumentError(f"formula must have at most {MAX_LENGTH:,} characters, got {len(text):,}.")
         left, tilde, right = text.partition("~")
         answer = left.strip()
+        if tilde and re.fullmatch(r"[A-Za-z_]\w*\s*\(.*\)", answer, re.DOTALL):
+            raise ArgumentError(
+                "formula must have a column on its left side, without functions: make the column first, such as "
+                f'data["y"] = data["smoker"] == "yes", got {shown(text)}.'
+            )
         if not tilde or not answer.isidentifier() or not right.strip() or "~" in right:
             raise ArgumentError(
                 'formula must name the private answer, a "~" and the terms, such as "answer ~ age + C(sex)", got '

@@ -314,7 +314,8 @@ def _summary(tree):
     elif not clear and curves:
         said = ""
     elif not clear:
-        said = f"no coefficient has a {level} interval that excludes zero"
+        but = " but the intercept" if "Intercept" in summary["term"].values else ""
+        said = f"no coefficient{but} has a {level} interval that excludes zero"
     else:
         more = f", and {len(clear) - 4} further coefficients differ from zero" if len(clear) > 4 else ""
         said = f"at {level}, {'; '.join(clear[:4])}{more}"

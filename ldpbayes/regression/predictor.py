@@ -33,6 +33,8 @@ class OutcomeFamily(abc.ABC):
     #: What a coefficient changes, in words, and the name of its exponential; empty where that means nothing.
     words: ClassVar[str]
     factor: ClassVar[str] = ""
+    #: What the columns of that exponential and of its interval begin with.
+    key: ClassVar[str] = "factor"
     #: Whether the law has a spread of its own, whose logarithm is an unknown.
     spread: ClassVar[bool] = False
     #: Whether a mixture of two such laws shows its parts by its form, without any report.
@@ -92,6 +94,7 @@ class Bernoulli(OutcomeFamily):
     """y is 1 with probability 1/(1 + e^−η), else 0."""
 
     name, words, factor, formed = "bernoulli", "change of the log odds", "odds ratio", False
+    key = "odds"
 
     def units(self, y, people, name):
         if not np.isin(y, (0, 1)).all():
@@ -226,7 +229,9 @@ class Predicted:
         """
         y, count = cleaned[self.formula.answer].to_numpy(), reports.count
         if y.dtype.kind not in "biuf":
-            raise DataError("must hold numbers or truth values, as an outcome", field=self.formula.answer)
+            name = self.formula.answer
+            said = f'must hold numbers or truth values, as an outcome; data["{name}"] == "{y[0]}" makes texts truth values'
+            raise DataError(said, field=name)
         base = labels[0] if reference is None else reference
         levels = (base, *(label for label in labels if label != base)) if base in labels else labels  # else it is refused
         if reports.weighted:

@@ -24,7 +24,8 @@ def of_posterior(result) -> Page:
     whole, facts, summary = page.of_regression(result), facts_of(result), result["summary"].to_dataset()
     y, answer, ci_prob = facts["formula"].partition("~")[0].strip(), facts["predictor"], summary.attrs["ci_prob"]
     effect = comparisons(result, answer, ci_prob=ci_prob)
-    tables = [_outcome_table(summary, y, facts["family"], "outcome_coefficients_", "mean")]
+    median = result["posterior"]["outcome_coefficients"].median(("chain", "draw"))
+    tables = [_outcome_table(summary, y, facts["family"], "outcome_coefficients_", "mean", median)]
     tables.append(
         TableRows(effect, "comparison").table(f"Differences of {y} by {answer}", spec=spec_of(effect["sd"].values))
     )
@@ -74,16 +75,24 @@ def of_maximum(result: OutcomeMaximum, *, ci_prob: float | None = None) -> Page:
     )
 
 
-def _outcome_table(summary, y, family, prefix, heading):
-    """Return the table of the coefficients of the outcome, with their exponentials where these mean something."""
+def _outcome_table(summary, y, family, prefix, heading, middle=None):
+    """Return the table of the coefficients of the outcome, with their exponentials where these mean something.
+
+    ``middle`` are posterior medians of the coefficients; without them the coefficients are estimates.
+    """
     law, rows = FAMILIES[family], TableRows(summary, "outcome_term")
     ci_prob = summary.attrs["ci_prob"]
     settings: dict[str, Any] = {"prefix": prefix, "heading": heading, "spec": spec_of(summary[f"{prefix}sd"].values)}
     columns = [rows.label("outcome_term", "term"), *rows.summary(summary, **settings, priority=(0, 1, 0))]
     if law.factor:
-        ends = (np.exp(summary[f"{prefix}{key}"]) for key in ("lower", "upper"))
-        named = f"{interval_of(ci_prob)} of the {law.factor}"
-        columns.append((Column("factor_interval", named, "interval", "#.3g", 2), rows.pairs(*ends)))
+        low, high = (np.exp(summary[f"{prefix}{key}"]) for key in ("lower", "upper"))
+        point = np.exp(summary[f"{prefix}mean"] if middle is None else middle)
+        means = "" if middle is None else "Exponential of the posterior median of the coefficient."
+        heading = law.factor if middle is None else f"median {law.factor}"
+        ratio = Column(f"{law.key}_ratio", heading, spec="#.3g", means=means)
+        full = f"{interval_of(ci_prob)} of the {law.factor}"
+        interval = Column(f"{law.key}_interval", interval_of(ci_prob), "interval", "#.3g", 2, full=full)
+        columns += [(ratio, rows.numbers(point)), (interval, rows.pairs(low, high))]
     return filled(f"Coefficients of {y}: {law.words}", columns)
 
 

@@ -1,9 +1,10 @@
 """Data frames: pandas, Polars, DuckDB relations and whatever else narwhals reads, by their Arrow export."""
 
 import functools
+from os import PathLike
 from typing import Any
 
-from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.sources.base import foreign, optional
 from ldpbayes.sources.constants import BATCH
 from ldpbayes.sources.keys import check_kinds, kinds_of, plain_keys
@@ -62,7 +63,10 @@ def eager(frame: Any) -> Any:
     try:
         frame = narwhal(frame)
     except TypeError as err:
-        raise ArgumentError(f"frame must be a data frame that narwhals reads, got {type(frame).__name__}.") from err
+        hint, got = "", type(frame).__name__
+        if isinstance(frame, str | PathLike):
+            hint, got = ", as pandas.read_csv makes one of a file", shown(frame)
+        raise ArgumentError(f"data must be a data frame that narwhals reads{hint}, got {got}.") from err
     with foreign("the frame cannot be read"):
         return frame.collect() if _is_lazy(frame) else frame
 

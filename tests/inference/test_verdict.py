@@ -10,6 +10,7 @@ import ldpbayes as lb
 from ldpbayes.errors import DiagnosticWarning, LDPBayesWarning
 from ldpbayes.inference import effects, importance, sampling, verdict
 from ldpbayes.methods import base
+from ldpbayes.methods.outcome import Outcome
 from ldpbayes.methods.watch import Watch
 from ldpbayes.protocols import GRR
 from ldpbayes.result.facts import facts_of
@@ -24,6 +25,15 @@ def test_k_hat_counts_only_where_the_weights_matter():
     assert equal.verdict.accepted and equal.unseen < verdict.LIMITS.unseen
     uneven = importance.weigh(values, np.log1p(0.5 * tail))
     assert uneven.k_hat > verdict.LIMITS.k_hat and uneven.verdict.next == "other"
+
+
+def test_ends_with_large_errors_say_how_many_draws_help():
+    """Errors fall as one over the root of the number; the draws that were made count, not those that were kept of them."""
+    assert verdict.ACCEPTED.with_ends(0.12, 0.1).advised(1000).endswith("draws=1800")
+    assert verdict.ACCEPTED.with_ends(0.12, 0.1, 8).advised(1000).endswith("draws=15000")
+    assert verdict.ACCEPTED.with_ends(0.12, 0.1).rejecting("more").advised(1000).count("draws=") == 0
+    outcome = Outcome(np.zeros((4, 500, 2)), verdict=verdict.ACCEPTED.with_ends(0.2, 0.1))
+    assert all("draws=2500" in said for said in (outcome.problem, outcome.rejected, outcome.diagnostics(False).problem))
 
 
 @pytest.mark.calibrate

@@ -234,6 +234,7 @@ def test_a_report_that_never_comes():
         (lambda: Uncertain.counted([-1, 3]), ArgumentError, "counts"),
         (lambda: warner(Uncertain((1, 2, 3))), ArgumentError, "p must"),
         (lambda: warner({"law": [1, 2]}), ArgumentError, "p must"),
+        (lambda: warner([90, 30]), ArgumentError, "counted"),
         (lambda: kuk(0.8, Uncertain((1, 2)), cards=3), ArgumentError, "cards"),
         (lambda: Channel(counts=[1, 2]), ArgumentError, "counts"),
         (lambda: Channel([[0.9, 0], [0.1, 1]], counts=[[9, 1], [1, 9]]), ArgumentError, "counts"),

@@ -431,8 +431,11 @@ def test_the_page_leads_with_the_effect(fitted, tmp_path):
     for word in ("400 reports", "warner", "bernoulli ~ x * private(z) + g", "z is yes"):
         assert word in page.summary
     assert fitted.table()["outcome_term"].tolist() == fitted["posterior"]["outcome_term"].values.tolist()
-    named = {column.key: column.heading for column in page.tables[0].columns}
-    assert named["factor_interval"] == "95 % interval of the odds ratio"
+    named = {column.key: column.full_heading for column in page.tables[0].columns}
+    assert (named["odds_ratio"], named["odds_interval"]) == ("median odds ratio", "95 % interval of the odds ratio")
+    medians = np.exp(fitted["posterior"]["outcome_coefficients"].median(("chain", "draw")))
+    np.testing.assert_allclose(fitted.table()["odds_ratio"], medians)
+    assert (fitted.table()["odds_ratio"] > fitted.table()["odds_lower"]).all()
     found = asked(people(), "poisson", method="mle")
     for one, name in ((fitted, "posterior"), (found, "mle")):
         one.save(tmp_path / f"{name}.html")
@@ -440,6 +443,21 @@ def test_the_page_leads_with_the_effect(fitted, tmp_path):
         one.save(tmp_path / f"{name}.json")
         assert "outcome_coefficients" in json.loads((tmp_path / f"{name}.json").read_text())
     assert "private(z)[yes]" in show(found).summary and "warner" in show(found).summary
+    np.testing.assert_allclose(found.table()["factor_ratio"], np.exp(found.outcome_coefficients))
+
+
+def test_an_outcome_of_texts_is_told_how_to_be_recoded():
+    table = people(20).assign(smoker=["yes", "no"] * 10)
+    with pytest.raises(DataError, match=r'data\["smoker"\] == "yes"'):
+        asked(table, "bernoulli", "smoker ~ x + private(z)")
+    with pytest.raises(ArgumentError, match="without functions"):
+        asked(table, "bernoulli", "binary(smoker, 'yes') ~ x + private(z)")
+    for read in (
+        lambda: asked("people.csv"),
+        lambda: lb.by_private_group("people.csv", value="x", report="report", protocol=DEVICE),
+    ):
+        with pytest.raises(ArgumentError, match=r"^data must.*pandas\.read_csv"):
+            read()
 
 
 def test_a_thousand_rows_take_some_seconds():

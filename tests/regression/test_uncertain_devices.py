@@ -69,8 +69,15 @@ def test_an_uncertain_device_widens_intervals():
 
 
 def test_maximum_likelihood_needs_a_known_device():
-    with pytest.raises(InfeasibleError, match="known"):
+    with pytest.raises(InfeasibleError, match=r"known\(\).*both ends"):
         fitted(method="mle")
+
+
+def test_only_the_intercept_may_exclude_zero():
+    """Half of a thousand people say yes at x = -1 and at x = 1: of two coefficients the intercept is clear."""
+    data = pd.DataFrame({"x": [-1, -1, 1, 1], "test": [0, 1, 0, 1], "n": [700, 300, 700, 300]})
+    found = lb.regress(data, "test ~ x", warner(0.9), report="test", count="n", random_seed=1)
+    assert "but the intercept" in found.page().summary
 
 
 def test_the_gradient_is_that_of_the_density():
