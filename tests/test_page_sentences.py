@@ -108,7 +108,7 @@ def test_regression_with_deniers_says_who_was_asked_directly_and_can_be_computed
         "n": counts[0] + counts[1],
     }
     devices, deniers = {"device": crosswise(0.25), "direct": direct()}, {"of": "yes", "say": "no", "channel": "direct"}
-    given = {"design": "mode", "count": "n", "deniers": deniers, "random_seed": 1, "draws": 250, "prior": 2.0}
+    given = {"design": "mode", "count": "n", "deniers": deniers, "random_seed": 1, "draws": 250, "scale": 2.0}
     found = lb.regress(frame, "answer ~ age", devices, **given)
     page = lb.show(found)
     assert "820 reports through" in page.summary

@@ -41,6 +41,8 @@ NAMES = {name: words for name, (_, _, words) in ESTIMATES.items()}
 WIDTH, TITLE, LABEL, SMALL = 3.7, 10, 9.5, 9
 #: Display: Width of a letter, in sizes of the text: the mean of English text in matplotlib's own font.
 LETTER = 0.56
+#: Display: Height of a line, in sizes of the text.
+LINE = 1.5
 #: Display: Letters on a line of a label beside axes: with less than half of the width for them.
 BESIDE = 22
 
@@ -197,6 +199,8 @@ class Canvas:
         self.title, figsize, self.has_legend, self.colors = (STYLE | style).values()
         #: Letters on a line of a label beside the axes: more of them in a wider figure.
         self.beside = int(BESIDE * figsize[0] / WIDTH) if figsize and ax is None else BESIDE
+        #: Whether the height may follow what stands above and below the axes: nobody stated it.
+        self.grows = ax is None and figsize is None
         self.figure = _new_figure(figsize=figsize or size) if ax is None else ax
         self.inside = None
         if ax is not None and not hasattr(ax, "subplots"):  # axes, and no figure
@@ -236,8 +240,9 @@ class Canvas:
             return self.inside
         if title:
             self.figure.suptitle(title, fontsize=TITLE)
-        if legend:
-            legend_below(self.figure, handles, most=most)
+        rows = legend_below(self.figure, handles, most=most) if legend else 1
+        if self.grows:  # the size has room for a title and a legend of one line each
+            self.figure.set_figheight(self.figure.get_figheight() + (title.count("\n") + rows - 1) * LINE * SMALL / 72)
         return self.figure
 
 
@@ -328,6 +333,11 @@ def legend_below(figure, handles=None, *, most=3):
         Without it, everything in the axes that has a label.
     most : int
         Most columns.
+
+    Returns
+    -------
+    int
+        Its rows.
     """
     if handles is None:
         handles = [handle for axes in figure.axes for handle in axes.get_legend_handles_labels()[0]]
@@ -341,6 +351,7 @@ def legend_below(figure, handles=None, *, most=3):
     figure.legend(
         list(handles), texts, loc="outside lower center", ncols=max(columns, 1), fontsize=SMALL, frameon=False, **gaps
     )
+    return max(-(-len(texts) // max(columns, 1)), 1)
 
 
 def _points_wide(place):

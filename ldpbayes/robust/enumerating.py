@@ -13,7 +13,7 @@ from ldpbayes.errors import InfeasibleError
 from ldpbayes.robust.constants import SUMMED_NUMBERS
 
 
-class Enumerated(NamedTuple):
+class SummedMoments(NamedTuple):
     """Mean and variance of P by the sum.
 
     Attributes
@@ -25,7 +25,7 @@ class Enumerated(NamedTuple):
     variance: FloatArray
 
 
-def enumerate_outcomes(collection: Collection, prior: Any) -> Enumerated:
+def enumerate_outcomes(collection: Collection, prior: Any) -> SummedMoments:
     """Return the moments of P by the sum over the tallies of every report by the outcomes of its device.
 
     Given how many people of each report had each outcome, P and the probabilities of the devices are Dirichlet, each by
@@ -71,7 +71,7 @@ def enumerate_outcomes(collection: Collection, prior: Any) -> Enumerated:
     size = after.sum(axis=1, keepdims=True)
     each = after / size
     mean = chance @ each
-    return Enumerated(mean, chance @ (each * (1 - each) / (size + 1) + (each - mean) ** 2))
+    return SummedMoments(mean, chance @ (each * (1 - each) / (size + 1) + (each - mean) ** 2))
 
 
 def known_devices(collection: Collection) -> Collection:
@@ -127,4 +127,4 @@ def _log_sums(values: np.ndarray, place: np.ndarray, size: int) -> np.ndarray:
     return top + np.log(np.bincount(place, np.exp(values - top[place]), size))
 
 
-__all__ = ["Enumerated", "enumerate_outcomes", "known_devices"]
+__all__ = ["SummedMoments", "enumerate_outcomes", "known_devices"]

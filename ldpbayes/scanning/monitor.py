@@ -88,8 +88,6 @@ def drift(over: str, channels: Iterable[tuple[AbstractProtocol, np.ndarray, Mapp
     over : str
     channels : iterable of (protocol, shares (a,), mapping of name to arrays (1 + a,) of the number of reports and counts)
     """
-    from scipy.special import chdtrc
-
     statistic = df = 0.0
     worst = ("", -1.0)
     for protocol, shares, parts in channels:
@@ -110,7 +108,11 @@ def drift(over: str, channels: Iterable[tuple[AbstractProtocol, np.ndarray, Mapp
         terms = (((counts - n[:, None] * q) @ vectors[:, some]) ** 2 / values[some]).sum(axis=1) / n
         statistic, df = statistic + terms.sum(), df + (len(table) - 1) * some.sum()
         worst = max(worst, (list(parts)[terms.argmax()], float(terms.max())), key=lambda part: part[1])
-    return Drift(over, float(statistic), float(df), float(chdtrc(df, statistic)), worst[0]) if df else None
+    if not df:
+        return None
+    from scipy.special import chdtrc
+
+    return Drift(over, float(statistic), float(df), float(chdtrc(df, statistic)), worst[0])
 
 
 def duplicates(protocol: AbstractProtocol, sums: ChannelSums, n: float, shares: np.ndarray) -> Duplicates | None:

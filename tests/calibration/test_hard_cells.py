@@ -47,7 +47,7 @@ def collected(protocol, n, rng):
 def reference(collection):
     """Return (mean, sd, MCSE of the mean, worst R-hat, least ESS) of converged chains of pair slices, longer until it is."""
     for thin in (2, 8, 40):
-        # A quadratic in the likelihood's place is no reference: at 100 categories and ε = 5, 17 % of its sweeps are accepted.
+        # A quadratic in the likelihood's place is no reference: with 100 categories at ε = 5, 17 % of its sweeps are taken.
         method = METHODS["pair_slice"](draws=600, tune=200, chains=4, thin=thin, route="rows")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DiagnosticWarning)  # of chains that are still too short

@@ -24,7 +24,7 @@ from ldpbayes.methods.forms import Apart, Forms
 from ldpbayes.methods.hmc import HMC
 from ldpbayes.methods.nuts import NUTS
 from ldpbayes.methods.problem import Joint, scaled
-from ldpbayes.methods.sampler import of_chains
+from ldpbayes.methods.sampler import weighted_entries
 from ldpbayes.priors import AbstractPrior, Hierarchical
 from ldpbayes.protocols import crosswise
 from ldpbayes.protocols.unary import UnaryEncoding
@@ -196,7 +196,7 @@ def test_chains_that_stand_still_have_no_effective_draws():
     """Their variance is rounding, and their error zero."""
     values = np.full((1, 50, 2), 0.94466321)
     values[..., 1] = np.linspace(0, 1, 50)
-    shown = of_chains(values, np.full((1, 50), 0.02))
+    shown = weighted_entries(values, np.full((1, 50), 0.02))
     assert np.isnan(shown["mcse"][0]) and np.isnan(shown["ess_bulk"][0])
     assert shown["mcse"][1] > 0 and shown["ess_bulk"][1] > 0
 

@@ -65,7 +65,7 @@ def test_plan_takes_every_protocol(capsys, name, parameters, settings):
         ("crosswise", 2, ["p=0.2"], {"p": 0.2}),
         ("triangular", 2, ["p=0.2"], {"p": 0.2}),
         ("unrelated_question", 2, ["p=0.7", "innocuous=0.4"], {"p": 0.7, "innocuous": 0.4}),
-        ("christofides", 2, ["weights=[0.2, 0.3, 0.5]"], {"weights": [0.2, 0.3, 0.5]}),
+        ("christofides", 2, ["shares=[0.2, 0.3, 0.5]"], {"shares": [0.2, 0.3, 0.5]}),
         ("kuk", 2, ["p_carrier=0.8", "p_other=0.2"], {"p_carrier": 0.8, "p_other": 0.2}),
         ("direct", 3, ["n_categories=3"], {"n_categories": 3}),
         ("channel", 2, ["matrix=[[0.8, 0.3], [0.2, 0.7]]"], {"matrix": [[0.8, 0.3], [0.2, 0.7]]}),

@@ -157,7 +157,7 @@ def test_no_door_swaps_yes_and_no(design, categories, tmp_path, capsys):
 @each_row("name", ["crosswise", "kuk", "triangular", "christofides"])
 def test_designs_whose_answers_are_no_categories_do_not_swap_yes_and_no(name, categories, tmp_path, capsys):
     """Carriers are the second column, whatever they answer: under yes,no the share of carriers is told as that of no."""
-    settings = {"p": 0.25} if name in ("crosswise", "triangular") else {"weights": [0.7, 0.3]}
+    settings = {"p": 0.25} if name in ("crosswise", "triangular") else {"shares": [0.7, 0.3]}
     settings = {"p_carrier": 0.7, "p_other": 0.4} if name == "kuk" else settings
     design = getattr(designs, name)(**settings)
     answers = list(design.answers)

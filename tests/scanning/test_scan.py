@@ -565,7 +565,7 @@ def test_scan_then_fit(reports, capsys):
     "command, sentence",
     [
         ("scan bare.parquet", "protocol must be given"),
-        ("scan bare.parquet --protocol oue -p epsilon=1", "categories must be labels in order, their number, or @FILE"),
+        ("scan bare.parquet --protocol oue -p epsilon=1", "--categories must be labels in order, or @FILE"),
         ("scan bare.parquet -p epsilon=1", "protocol must say how the reports were made"),
         ("scan r0.parquet --protocol sue -p epsilon=1 --n-categories 20", "leave the argument out, or correct it"),
         ("scan r0.parquet --by county", "r0.parquet: has no column 'county'; it has"),
