@@ -274,6 +274,11 @@ def test_contrast_of_fits_from_one_seed():
     tallies = [Tally(UnaryEncoding.optimized(3, 1.0), bits, counts) for counts in ([60, 40, 30, 20], [50, 45, 35, 20])]
     first, second = (Collection(list("abc"), [tally]) for tally in tallies)
     trees = [fit(c, method="quadrature", draws=n, random_seed=1) for c, n in ((first, 1000), (second, 400))]
+    assert "a in the first result" in answers.contrast(trees[0], "a", "a", other=trees[1]).sentence
+    for tree, name in zip(trees, ("day 2", "day 1"), strict=True):
+        tree.attrs["collection"] = name
+    said = answers.contrast(trees[0], "a", "a", other=trees[1])
+    assert "a in day 2" in said.sentence and "a in day 1" in said.sentence
     for x in "abc":
         one, other = (tree["summary"].sel(target="distribution", category=x) for tree in trees)
         delta = answers.contrast(trees[0], x, x, other=trees[1])

@@ -272,6 +272,15 @@ def named(text: str, result: xr.DataTree, cell: str | tuple[str, ...] | None) ->
     return text if position is None else f"{text} in {as_result(result)['posterior']['cell'].values[position]}"
 
 
+def of_each(texts: Sequence[str], results: Sequence[xr.DataTree]) -> list[str]:
+    """Return what was asked of each of two results with the name by which their collections differ: "home in day 2"."""
+    trees = [as_result(result) for result in results]
+    pairs = [[str(tree.attrs.get(key, "")) for tree in trees] for key in ("collection", "title")]
+    names = next((pair for pair in pairs if all(pair) and pair[0] != pair[1]), ["the first result", "the second result"])
+    words = ["of" if "cell" in tree["posterior"].dims else "in" for tree in trees]
+    return [" ".join(parts) for parts in zip(texts, words, names, strict=True)]
+
+
 def interval_text(answer: xr.Dataset) -> str:
     """Return the interval of an answer that is one number: "95 % interval 0.136 to 0.167"."""
     level, lower, upper = answer.attrs["ci_prob"] * 100, float(answer["lower"]), float(answer["upper"])

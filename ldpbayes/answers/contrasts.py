@@ -84,6 +84,8 @@ def contrast(
         subtrahend = base.named(subtrahend, result, cell)
     else:
         minuend, subtrahend = base.named(minuend, result, cell), base.named(subtrahend, source, other_cell)
+    if other is not None:
+        minuend, subtrahend = base.of_each((minuend, subtrahend), (result, other))
     question = f"{minuend} − ({subtrahend})" if " + " in subtrahend else f"{minuend} − {subtrahend}"
     if collection is not None and not same:
         raise ArgumentError("collection must be left out where the two shares are of different reports.")
