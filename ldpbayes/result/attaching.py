@@ -9,6 +9,7 @@ from ldpbayes.collections.devices import over_reports, with_outcomes
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.inference.diagnostics import Diagnostics, summarize
 from ldpbayes.methods.completion import of_draws
+from ldpbayes.presenting import recorded
 from ldpbayes.result.building import write
 from ldpbayes.result.fits import Fit
 from ldpbayes.result.frame import Result
@@ -18,6 +19,7 @@ from ldpbayes.result.validation import TARGETS, validate
 _USUAL = ("p", "P", "distribution")
 
 
+@recorded
 def attach(
     trace: xr.DataTree,
     collection: Collection | Cells,

@@ -42,6 +42,7 @@ def trace(**more):
 def test_arrays_of_the_model_are_kept_and_summarized():
     given = trace()
     tree = attach(given, survey(), random_seed=1)
+    assert tree.settings["arguments"]["random_seed"] == 1
     for name in ("scale", "slope", "effect"):
         np.testing.assert_array_equal(tree["posterior"][name].values, given["posterior"][name].values)
     assert tree["posterior"]["effect"].dims == ("chain", "draw", "region", "effect_category")
