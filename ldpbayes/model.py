@@ -66,10 +66,11 @@ def observe(
         Of "surrogate" only: a collection is expanded at its posterior mean under this prior, cells are expanded at the
         posterior mean of their pooled reports. By default Jeffreys', because a place for an expansion need not be learnt.
     channel : (b, a) tensor, pair of tensors, or mapping of str to these, optional
-        The device itself, where its probabilities are variables of the model: P(report | category), with columns that add up
-        to one, for a protocol whose reports can be listed; two rates for others. Those of unary encodings and RAPPOR are
-        the chances that a bit is sent as one where the value sets it and where it does not, of local hashing the chances of
-        the value's own bucket and of any other one. With several channels a mapping by their names.
+        The device itself, where its probabilities are variables of the model: P(report | category), a row per report and a
+        column per category, whose columns (sums over axis 0) add up to one, for a protocol whose reports can be listed; two
+        rates for others. Those of unary encodings and RAPPOR are the chances that a bit is sent as one where the value sets
+        it and where it does not, of local hashing the chances of the value's own bucket and of any other one. With several
+        channels a mapping by their names. Constants are checked; variables are not: a transposed tensor is another device.
 
     Returns
     -------

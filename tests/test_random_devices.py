@@ -61,6 +61,14 @@ def test_predictions_follow_the_rates():
     np.testing.assert_allclose(drawn / 4000, 0.9 * P + 0.1 * (1 - P), atol=0.01)
 
 
+@pytest.mark.parametrize("channel", [np.array([[0.9, 0.1, 0.0], [0.2, 0.6, 0.2], [0.1, 0.1, 0.8]]), np.eye(3) * 2 - 1 / 3])
+def test_a_constant_that_is_no_channel_is_refused(channel):
+    with pytest.raises(ArgumentError, match="channel"):
+        log_probability(P, collection(lb.GRR(3, 1.0), 1), channel)
+    with pytest.raises(ArgumentError, match="channel"):
+        log_probability(P, collection(UnaryEncoding.optimized(3, 1.0), 1, 4), (1.2, 0.1))
+
+
 @pytest.mark.parametrize(
     ("channel", "error"),
     [(np.ones((2, 3)) / 2, ArgumentError), ({"other": np.eye(3)}, ArgumentError), ((0.5, 0.2), InfeasibleError)],

@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ldpbayes.collections.constants import MAX_OUTCOMES
 from ldpbayes.collections.noncompliance import extended
 from ldpbayes.collections.tally import Tally
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.protocols.outcomes import DeviceOutcomes
+from ldpbayes.protocols.uncertain import DeviceLaw
 
 
 def over_outcomes(protocols: Mapping[str, Any], categories: Sequence[str]) -> tuple[dict, tuple[str, ...]]:
@@ -81,6 +84,46 @@ def with_outcomes(data: Any) -> Any:
         return extended(collection, labels[data.n_categories :], tallies)
 
     return data._mapped(extend)
+
+
+def over_reports(data: Any, p: np.ndarray, channel: np.ndarray) -> tuple[Any, np.ndarray, dict[str, np.ndarray]]:
+    """Return data over pairs of a category and a report, draws of their probabilities, and those of the device by name.
+
+    Parameters
+    ----------
+    data : Collection or Cells
+        Of one protocol, whose reports are numbers from 0.
+    p : (..., [cells,] a) array
+        Draws of P.
+    channel : (..., b, a) array
+        Draws of P(report | category).
+
+    Raises
+    ------
+    ArgumentError
+        Where a category or a derived quantity has the name of a pair or of a probability.
+    InfeasibleError
+        On summaries, on several protocols and on reports that cannot be listed.
+    """
+    protocols = list(dict.fromkeys(tally.protocol for held in data.channels().values() for _, tally in held))
+    every = protocols[0].all_reports() if len(protocols) == 1 and data.keeps_reports and not data.owners else None
+    if every is None or every.shape != channel.shape[-2:-1] or not np.array_equal(every, np.arange(len(every))):
+        raise InfeasibleError("A random channel needs reports of one protocol that are answers, one row of it for each.")
+    law = DeviceLaw.of_counts(np.zeros(channel.shape[-2:]), np.ones(channel.shape[-2:], dtype=bool))
+    answers = [", ".join(text) for text in zip(*protocols[0].format_reports(every, data.categories), strict=True)]
+    named = {s: f"{answers[s[0]]} given {data.categories[s[1]]}" for shares, _ in law.unknowns for s in shares if s}
+    law = law.named([tuple(named.get(share, "") for share in shares) for shares, _ in law.unknowns])
+    report = law.kernel.argmax(axis=0)
+    labels = [f"{data.categories[x]}, {answers[y]}" for x, y in zip(law.category, report, strict=True)]
+    wrapped = DeviceOutcomes(protocols[0], law, law.kernel)
+
+    def extend(collection: Any) -> Any:
+        tallies = [Tally.trusted(wrapped, t.reports, t.counts, t.name) for t in collection.tallies]
+        return extended(collection, tuple(labels[data.n_categories :]), tallies)
+
+    each = channel[..., report, law.category]
+    p = p[..., law.category] * (each[..., None, :] if p.ndim == channel.ndim else each)
+    return data._mapped(extend), p, {name: channel[..., y, x] for (y, x), name in named.items()}
 
 
 def without_outcomes(collection: Any) -> Any:

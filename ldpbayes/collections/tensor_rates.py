@@ -6,8 +6,11 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from pytensor.graph.basic import Constant
+from pytensor.graph.traversal import graph_inputs
 
 from ldpbayes.collections import tensor
+from ldpbayes.collections.constants import ROUNDING
 from ldpbayes.compiling import model_data
 from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
 
@@ -32,7 +35,7 @@ def observe(name: str, p: Any, data: Any, channel: Any, dims: tuple | None = Non
     Raises
     ------
     ArgumentError
-        Where a channel has no tensor, or one of another shape.
+        Where a channel has no tensor, or one of another shape, and constants that are no probabilities or no channel.
     InfeasibleError
         On summaries, sampling weights, and protocols that two rates do not describe.
     """
@@ -65,12 +68,25 @@ def _add_channel(name: str, p: Any, tallies: list, channel: Any, categories: tup
     shape = len(every), len(categories)
     if channel.type.ndim != 2 or any(n not in (None, size) for n, size in zip(channel.type.shape, shape, strict=True)):
         raise ArgumentError(f"channel must have one row per report and one column per category {shape}.")
+    _check_constant(channel, axis=0)
     report = f"{name}_report"
     tensor.add_coord(report, [", ".join(x) for x in zip(*protocol.format_reports(every, categories), strict=True)])
     counts = np.stack([tensor.counted(every, tally) for tally in tallies])
     observed = tensor.observed_data(f"{name}_counts", (counts if lead else counts[0]).astype(np.uint64), (*lead, report))
     users = observed.sum(axis=-1).astype("int64")
     return pm.Multinomial(name, n=users, p=pt.dot(p, channel.T), observed=observed, dims=(*lead, report))
+
+
+def _check_constant(values: Any, axis: int | None = None) -> None:
+    """Refuse constants that are no probabilities, or do not add up to one along an axis; variables are the caller's."""
+    if not all(isinstance(part, Constant) for part in graph_inputs([values])):
+        return
+    numbers = np.asarray(values.eval())
+    if not ((numbers >= 0) & (numbers <= 1)).all():
+        raise ArgumentError("channel must hold probabilities, from 0 to 1.")
+    if axis is not None and np.abs(numbers.sum(axis=axis) - 1).max() > ROUNDING:
+        sums = numbers.sum(axis=axis).round(6).tolist()
+        raise ArgumentError(f"channel must have columns that add up to 1 (a column is a category), got the sums {sums}.")
 
 
 def _add_rates(name: str, p: Any, tallies: list, rates: Any, categories: tuple, dims: tuple) -> Any:
@@ -81,6 +97,8 @@ def _add_rates(name: str, p: Any, tallies: list, rates: Any, categories: tuple, 
         raise InfeasibleError(
             f"A pair of rates is for unary encodings, RAPPOR and local hashing, not {tallies[0].protocol.design}."
         )
+    for rate in rates:
+        _check_constant(tensor.as_tensor(rate))
     forms = [rated.of(tally.reports) for tally in tallies]
     support = f"{name}_support" if last is None else last
     tensor.add_coord(support, list(categories))

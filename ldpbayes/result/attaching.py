@@ -5,10 +5,11 @@ import xarray as xr
 
 from ldpbayes import checks
 from ldpbayes.collections import Cells, Collection, as_data
-from ldpbayes.collections.devices import with_outcomes
+from ldpbayes.collections.devices import over_reports, with_outcomes
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.inference.diagnostics import Diagnostics, summarize
 from ldpbayes.methods.completion import of_draws
+from ldpbayes.presenting import recorded
 from ldpbayes.result.building import write
 from ldpbayes.result.fits import Fit
 from ldpbayes.result.frame import Result
@@ -18,11 +19,13 @@ from ldpbayes.result.validation import TARGETS, validate
 _USUAL = ("p", "P", "distribution")
 
 
+@recorded
 def attach(
     trace: xr.DataTree,
     collection: Collection | Cells,
     *,
     var_name: str | None = None,
+    channel: str | None = None,
     prior_label: str = "that of the model",
     random_seed: int | None = None,
     ci_prob: float = 0.95,
@@ -38,6 +41,11 @@ def attach(
     var_name : str, optional
         The variable of the trace that holds P, with dims chain, draw, [cell,] category; by default ``p``, ``P`` or
         ``distribution``, the first of them that the trace has.
+    channel : str, optional
+        The variable of the trace that holds the device, shape (reports, categories), where it was random in the model:
+        the ``channel`` that ``observe`` was given, kept by ``pm.Deterministic``. F and the log-likelihood of the reports
+        then take the device of each draw. Without it they take the collection's own: a trace does not tell that a model had
+        another.
     prior_label : str
         How to describe the model's prior.
     random_seed : int, optional
@@ -62,6 +70,8 @@ def attach(
         Where the trace has no such variable, it does not fit the data, or another one has the name of a result's.
     DataError
         Where its draws are no distributions.
+    InfeasibleError
+        On a ``channel`` with summaries, several protocols, or reports that are not answers.
 
     Notes
     -----
@@ -70,12 +80,14 @@ def attach(
     averaged over the draws, is known: the summary then has the mean of F alone, and the posterior no variable ``frequency``.
     """
     checks.text(prior_label, "prior_label")
-    collection = with_outcomes(as_data(collection))
-    draws, var_name = _draws(trace, collection, var_name)
-    random_seed = checks.seed(random_seed)
-    ci_prob = checks.level(ci_prob)
+    random_seed, ci_prob, plain = checks.seed(random_seed), checks.level(ci_prob), as_data(collection)
+    collection = with_outcomes(plain) if channel is None else plain
+    draws, var_name = _draws(trace, collection, var_name, plain.shape)
     others, coords = _others(trace, collection, var_name)
-    settings = {"var_name": var_name, "random_seed": random_seed, "ci_prob": ci_prob}
+    if channel is not None:
+        collection, draws, device = over_reports(plain, draws, _device(trace, channel, plain.n_categories))
+        others |= {name: ((), values, {"of": "model"}) for name, values in device.items()}
+    settings = {"var_name": var_name, "channel": channel, "random_seed": random_seed, "ci_prob": ci_prob}
     reason = "Sampled with a model of the caller's own."
     drawn, labels, mean, how = of_draws(collection, draws, others, np.random.default_rng(random_seed))
     diagnostics, stats = Diagnostics(), _statistics(trace)
@@ -108,7 +120,21 @@ def _others(trace, data, var_name):
     return found | {one.name: (one.dims[2:], one.values, {"of": "model"} | one.attrs) for one in arrays}, labels
 
 
-def _draws(trace, data, var_name):
+def _device(trace, name, categories):
+    """Return the draws of the device, (chains, draws, reports, a), columns that add up to one."""
+    values = trace["posterior"].data_vars.get(name)
+    if values is None or values.dims[:2] != ("chain", "draw") or values.ndim != 4 or values.shape[-1] != categories:
+        raise ArgumentError(
+            f"channel must name a variable of the trace of shape (chains, draws, reports, {categories}), got {shown(name)}."
+        )
+    draws = np.array(values.values, dtype=float)
+    if not np.isfinite(draws).all() or draws.min() < -1e-9 or np.abs(draws.sum(axis=-2) - 1).max() > 1e-5:
+        raise DataError(f"the draws of {name!r} must be channels: not negative, with columns that add up to 1")
+    draws = np.maximum(draws, 0.0)
+    return draws / draws.sum(axis=-2, keepdims=True)
+
+
+def _draws(trace, data, var_name, answers):
     """Return the draws of P, (chains, draws, [cells,] a), checked against the data, and their name."""
     if not isinstance(trace, xr.DataTree):
         raise ArgumentError("trace must have a group 'posterior', as pm.sample returns it.")
@@ -122,6 +148,11 @@ def _draws(trace, data, var_name):
         raise ArgumentError(f"var_name must be a variable of the trace ({listed(names)}), got {shown(var_name)}.")
     values = posterior[var_name]
     size, coords = data.shape, data.coords()
+    if size != answers == values.shape[2:]:
+        raise ArgumentError(
+            f"{var_name} is the distribution of {answers[-1]} categories, and the device of the collection is uncertain: "
+            "name the variable of the trace that holds the device, channel='NAME'."
+        )
     if values.dims[:2] != ("chain", "draw") or values.shape[2:] != size:
         raise ArgumentError(f"{var_name} must have shape (chains, draws, {', '.join(map(str, size))}), got {values.shape}.")
     for dim, name in zip(values.dims[2:], data.dims, strict=True):

@@ -8,6 +8,8 @@ import pytest
 import xarray as xr
 
 import ldpbayes as lb
+from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.protocols import Channel
 from ldpbayes.result import attach
 from ldpbayes.result.facts import facts_of
 
@@ -40,6 +42,7 @@ def trace(**more):
 def test_arrays_of_the_model_are_kept_and_summarized():
     given = trace()
     tree = attach(given, survey(), random_seed=1)
+    assert tree.settings["arguments"]["random_seed"] == 1
     for name in ("scale", "slope", "effect"):
         np.testing.assert_array_equal(tree["posterior"][name].values, given["posterior"][name].values)
     assert tree["posterior"]["effect"].dims == ("chain", "draw", "region", "effect_category")
@@ -197,3 +200,52 @@ def test_an_unknown_of_the_model_is_no_share():
     assert "step" not in page.summary
     assert "share of a" in page.summary
     assert any("step" in map(str, row.values()) for table in page.tables for row in table.records())
+
+
+def test_a_random_device_is_that_of_each_draw():
+    """F and the log-likelihoods of the reports, against NumPy with the device of every draw; cells share the device."""
+    size, rng = (4, 500), np.random.default_rng(5)
+    share, specificity, sensitivity = rng.beta(3, 200, size), rng.beta(400, 3, size), rng.beta(104, 20, size)
+    p = np.stack([1 - share, share], axis=-1)
+    device = np.stack([specificity, 1 - sensitivity, 1 - specificity, sensitivity], axis=-1).reshape(*size, 2, 2)
+    uncertain = Channel(counts=[[399, 19], [2, 103]], answers=["negative", "positive"])
+    q = np.einsum("cdyx,cdx->cdy", device, p)
+    yes = device[..., 1] * share[..., None] / q
+    users = np.array([3280, 50])
+    mean, sd = yes @ users / 3330, np.sqrt((yes * (1 - yes)) @ users) / 3330
+    for protocol in (uncertain, uncertain.known()):
+        data = lb.Collection(["no", "yes"], [lb.Tally(protocol, [0, 1], [3280, 50])])
+        given = xr.Dataset({"p": (("chain", "draw", "x"), p), "device": (("chain", "draw", "y", "x"), device)})
+        given = xr.DataTree.from_dict({"posterior": given})
+        tree = attach(given, data, channel="device", random_seed=1)
+        np.testing.assert_allclose(tree["posterior"]["distribution"], p, rtol=1e-12)
+        z = (tree["posterior"]["frequency"].values[..., 1] - mean) / sd
+        assert abs(z.mean()) < 4 / np.sqrt(z.size) and abs(z.std() - 1) < 4 / np.sqrt(2 * z.size)
+        tree.extend("log_likelihood")
+        logs = tree["log_likelihood"]["reports"].values
+        np.testing.assert_allclose(logs[..., [0, -1]], np.log(q), rtol=1e-9)
+        assert tree.loo().n_data_points == 3330
+        if protocol is uncertain:
+            with pytest.raises(ArgumentError, match="channel="):
+                attach(given, data)
+    cells = lb.Cells({key: data for key in ("north", "south")})
+    both = xr.Dataset(
+        {"p": (("chain", "draw", "g", "x"), np.stack([p, p[::-1]], axis=2)), "device": given["posterior"]["device"]}
+    )
+    tree = attach(xr.DataTree.from_dict({"posterior": both}), cells, channel="device", random_seed=1)
+    tree.extend("log_likelihood")
+    assert tree["posterior"]["negative given no"].dims == ("chain", "draw")
+    np.testing.assert_allclose(tree["log_likelihood"]["reports"].values[..., 0], np.log(q[..., 0]), rtol=1e-9)
+
+
+def test_what_is_no_channel_is_refused():
+    wide = RNG.dirichlet(np.ones(2), size=(4, 500, 2))  # rows add up to one, not columns
+    given, data = (
+        trace(p=(("chain", "draw", "x"), RNG.dirichlet(np.ones(2), (4, 500))), wide=(("chain", "draw", "y", "x"), wide)),
+        None,
+    )
+    data = lb.Collection(["no", "yes"], [lb.Tally(lb.GRR(2, 1.0), [0, 1], [30, 50])])
+    with pytest.raises(DataError, match="wide"):
+        attach(given, data, channel="wide")
+    with pytest.raises(ArgumentError, match="channel"):
+        attach(given, data, channel="scale")
