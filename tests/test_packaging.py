@@ -46,7 +46,7 @@ def test_every_import_is_declared():
     extras = PROJECT["optional-dependencies"]
     declared = [*PROJECT["dependencies"], *(r for name in FEATURES | LARGE for r in extras[name])]
     names = {IMPORT_NAMES.get(d, d).replace("-", "_") for d in map(distribution, declared)}
-    # pytensor comes with PyMC, and is its interface; type checkers bring the types of typing_extensions, and only they read it
+    # pytensor comes with PyMC, and is its interface; only type checkers read typing_extensions, and they bring its types
     own = {"ldpbayes", "pytensor", "typing_extensions"}
     assert {m for m in imported() if m not in sys.stdlib_module_names} - own <= names | {"numpy", "scipy"}
 

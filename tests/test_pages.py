@@ -453,7 +453,10 @@ def test_cells_are_rows_of_the_table_and_panels_of_the_figure(minarets):
     assert facts["cells"] == ["north", "south"] and np.shape(facts["distribution"]["mean"]) == (2, 3)
     assert np.shape(facts["derived"]["pi"]["mle"]) == (2,)
     (axes,) = page.figures[0].draw().axes
-    assert "carrier_honest" in axes.get_xlabel().replace("\n", "") and [t.get_text() for t in axes.get_yticklabels()] == ["north", "south"]
+    assert "carrier_honest" in axes.get_xlabel().replace("\n", "") and [t.get_text() for t in axes.get_yticklabels()] == [
+        "north",
+        "south",
+    ]
     forest = lb.plots.plot_forest(tree)
     assert [axes.get_title() for axes in forest.axes] == [*categories, "pi", "t"]
 
