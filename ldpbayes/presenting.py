@@ -101,10 +101,14 @@ class AbstractResult(Recorded):
     def table(self, **settings: Any) -> "pd.DataFrame":
         """Return the first table of the page with all its rows and every digit.
 
+        The others are in ``page().tables``, each with ``frame()``.
+
         Parameters
         ----------
         **settings
-            Of the page.
+            Of the page of this kind of result: ``ci_prob`` of estimates by maximum likelihood, ``title`` of answers and
+            collections, ``top`` of any, which leaves the rows of a table as they are. A wrong name is refused with those
+            there are.
 
         Returns
         -------

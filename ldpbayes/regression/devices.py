@@ -122,8 +122,9 @@ def refuse(asked: Mapping[str, Any]) -> None:
     """
     if named := [name for name, value in asked.items() if value]:
         raise InfeasibleError(
-            f"The probabilities of the device must be known for {listed(named)}: a device with a law goes with the posterior "
-            "of a private answer alone. Take it at its means by known(), refit at both ends of its law, and compare."
+            f"The probabilities of the device must be known for {listed(named)}: a device with a law goes with the "
+            "posterior of a private answer alone. Take it at its mean by known(), refit at both ends of the law, and "
+            "compare."
         )
 
 
