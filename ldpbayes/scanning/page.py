@@ -56,7 +56,11 @@ def of_scan(result: Any, *, output: str | None = None) -> Page:
     named = listed([_design(protocol) for protocol in result.protocols])
     design = f"{named}, {protocol.n_categories} categories"
     contradicted = False
-    notes = [Note(Kind.DATA, f"Reports of {design}."), Note(Kind.METHOD, _method(result)), *_monitored(result)]
+    notes = [
+        Note(Kind.DATA, f"{'Reports of ' if histories is None else 'Histories: '}{design}."),
+        Note(Kind.METHOD, _method(result)),
+        *_monitored(result),
+    ]
     if result.notes:
         notes.append(Note(Kind.DATA, result.notes))
     if not protocol.countable():
