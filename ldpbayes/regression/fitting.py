@@ -831,6 +831,9 @@ def _tree(model, sample, request, facts):
     )
     more = {"stats": sample.stats or {}, "facts": attrs | facts, "summary": summary}
     tree = write(Fit(model, prior.describe(), facts["method"], settings, draws, **more))
+    drawn = tree["posterior"].to_dataset()
+    # Beside P alone, ArviZ's summary labels rows by the first variable's order of dimensions.
+    tree["posterior"] = xr.DataTree(drawn[["coefficients", *(name for name in drawn if name != "coefficients")]])
     tree["design"] = xr.DataTree(_patterns(model))
     if model.records is not None:
         tree["outcome_design"] = xr.DataTree(predictor_target.patterns(model.records))

@@ -323,3 +323,28 @@ def test_type_checkers_know_every_keyword_of_regress():
 
     keywords = set(inspect.signature(regress, follow_wrapped=True).parameters) - {"data", "formula", "protocol", "method"}
     assert set(Settings.__annotations__) == keywords
+
+
+def test_arviz_labels_the_coefficients_and_the_curve():
+    """The rows of ArviZ's summary, which orders dimensions as the first variable has them, are the posterior's means."""
+    import arviz as az
+
+    rng = np.random.default_rng(3)
+    age, sex = rng.uniform(18, 80, 300).round(), rng.choice(["f", "m"], 300)
+    protocol = lb.GRR(2, 2.0)
+    report = np.array(["no", "yes"])[protocol.privatize((rng.random(300) < 0.3 + 0.3 * (sex == "m")).astype(int), rng)]
+    table = pd.DataFrame({"report": report, "age": age, "sex": sex})
+    settings = {"report": "report", "categories": ["no", "yes"], "draws": 50, "chains": 2, "random_seed": 1}
+    result = lb.regress(table, "use ~ sex + s(age)", protocol, **settings)
+    posterior = result["posterior"].to_dataset().mean(("chain", "draw"))
+    rows = az.summary(result, coords={"category": ["yes"]}, kind="stats", round_to="none")["mean"]
+    for name in ("coefficients", "s(age)"):
+        for label in posterior[name][posterior[name].dims[0]].values:
+            value = float(posterior[name].loc[label, "yes"])
+            assert rows[f"{name}[{label}, yes]"] == pytest.approx(value, abs=1e-9)
+    whole = az.summary(result, kind="stats", round_to="none")["mean"]
+    for term in posterior["term"].values:
+        assert whole[f"coefficients[{term}, yes]"] == pytest.approx(
+            float(posterior["coefficients"].loc[term, "yes"]), abs=1e-9
+        )
+        assert whole[f"coefficients[{term}, no]"] == 0
