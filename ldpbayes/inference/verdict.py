@@ -125,7 +125,7 @@ class Verdict:
             return self
         wanted = (error / allowed) ** 2  # errors fall as one over the root of the number of draws
         times, more = math.ceil(wanted), limits.margin * wanted * made
-        next_ = "more" if times <= limits.most else "other"
+        next_: Next = "more" if times <= limits.most else "other"
         problem = f"the end of an interval has an error of {error:.2f} posterior sd, where {allowed:.2g} is accepted"
         return replace(self, accepted=False, problem=problem, next=next_, times=times, lacking=more)
 

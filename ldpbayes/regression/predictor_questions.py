@@ -107,7 +107,7 @@ def log_densities(result: xr.DataTree, pattern: NDArray, y: NDArray) -> NDArray:
     """
     stored, posterior, family = result["outcome_design"], result["posterior"].dataset, FAMILIES[facts_of(result)["family"]]
     levels, answers = tuple(map(str, np.atleast_1d(stored.attrs["levels"]))), list(map(str, posterior["category"].values))
-    columns = by_answer(stored["columns"].values, levels, answers)[pattern]
+    columns = by_answer(np.asarray(stored["columns"]), levels, answers)[pattern]
     draws = posterior["outcome_coefficients"].values.reshape(-1, columns.shape[-1])
     eta = np.einsum("nat,st->sna", columns, draws)
     spread = np.zeros((len(draws), 1))
