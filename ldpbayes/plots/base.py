@@ -41,8 +41,8 @@ NAMES = {name: words for name, (_, _, words) in ESTIMATES.items()}
 WIDTH, TITLE, LABEL, SMALL = 3.7, 10, 9.5, 9
 #: Display: Width of a letter, in sizes of the text: the mean of English text in matplotlib's own font.
 LETTER = 0.56
-#: Display: Height of a line, in sizes of the text.
-LINE = 1.5
+#: Display: Height of a line, in sizes of the text, and of the lowest axes with their label, in inches.
+LINE, LOWEST = 1.5, 1.3
 #: Display: Letters on a line of a label beside axes: with less than half of the width for them.
 BESIDE = 22
 
@@ -241,8 +241,9 @@ class Canvas:
         if title:
             self.figure.suptitle(title, fontsize=TITLE)
         rows = legend_below(self.figure, handles, most=most) if legend else 1
-        if self.grows:  # the size has room for a title and a legend of one line each
-            self.figure.set_figheight(self.figure.get_figheight() + (title.count("\n") + rows - 1) * LINE * SMALL / 72)
+        if self.grows:
+            words = (title.count("\n") + 1 + rows) * LINE * SMALL / 72
+            self.figure.set_figheight(max(self.figure.get_figheight(), words + LOWEST))
         return self.figure
 
 
