@@ -225,8 +225,11 @@ class Channel(AbstractMatrix):
             )
 
     def known(self) -> "Channel":
-        """Return this channel with its probabilities known, at the means of their laws."""
-        return Channel(self.matrix, self.answers)
+        """Return this channel with its probabilities known, at the means of their laws; a survey design stays one."""
+        laws = laws_in(self.settings)
+        means = {name: float(law.mean[0]) if law.mean.size == 2 else law.mean.tolist() for name, law in laws.items()}
+        design = self.design if means else "channel"
+        return Channel(self.matrix, self.answers, design, self.settings | means if means else {})
 
     def device_law(self):
         return self.law

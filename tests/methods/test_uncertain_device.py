@@ -268,3 +268,13 @@ def test_a_prior_over_all_cells_goes_with_a_device_that_trials_fix():
     np.testing.assert_allclose(
         tried["mean"].sel(of_p), known["mean"].sel(of_p), atol=0.1 * float(known["sd"].sel(of_p).min())
     )
+
+
+def test_a_device_that_is_taken_as_known_stays_its_design():
+    law = Uncertain.counted([70, 30])
+    for make, settings in ((crosswise, {"p": law}), (kuk, {"p_carrier": law, "p_other": 0.4}), (warner, {"p": law})):
+        design = make(**settings)
+        known = design.known()
+        assert known.design == design.design and known.device_law() is None
+        again = make(**known.settings)
+        np.testing.assert_allclose(again.matrix, design.matrix, atol=1e-15)
