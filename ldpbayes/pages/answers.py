@@ -1,5 +1,6 @@
 """The page of an answer: a table of numbers by their dimensions, and the sentence that says what they mean."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -31,11 +32,13 @@ def of_dataset(result: Any, *, title: str = "") -> Page:
 
 
 def _sentence(result, title, table):
-    """Return the first row of a table in words: its number with the interval, and which one it is."""
+    """Return the row of a table whose number is largest in words: the number with its interval, and which one it is."""
     if not table.rows:
         return ""
     keys = {str(name) for name in result.coords if result[name].dims}
-    cells = list(zip(table.columns, table.texts()[0], strict=True))
+    numbers = [i for i, c in enumerate(table.columns) if c.kind == "number" and c.key not in {*keys, *ERRORS, "sd"}]
+    sizes = [_size(row[numbers[0]]) if numbers else -1.0 for row in table.rows]
+    cells = list(zip(table.columns, table.texts()[sizes.index(max(sizes))], strict=True))
     told = [(column, text) for column, text in cells if column.key not in keys and text]
     intervals = [f"{column.full_heading} {text}" for column, text in told if column.kind == "interval"]
     middle = [text for column, text in told if column.kind == "number" and column.key not in (*ERRORS, "sd")]
@@ -43,8 +46,14 @@ def _sentence(result, title, table):
         return ""
     number = f"{middle[0]} ({intervals[0]})" if middle and intervals else (middle or intervals)[0]
     which = ", ".join(f"{column.heading} {text}" for column, text in cells if column.key in keys)
-    more = f" in the first of {len(table.rows):,} rows" if len(table.rows) > 1 else ""
+    of = "largest" if max(sizes) >= 0 else "first"
+    more = f", the {of} of {len(table.rows):,} rows" if len(table.rows) > 1 else ""
     return f"{title}: {number}{more}{f' ({which})' if which else ''}."
+
+
+def _size(value):
+    """Return the absolute value of a number, and less than any where there is none."""
+    return abs(value) if isinstance(value, float) and not math.isnan(value) else -1.0
 
 
 def _table(result, title):

@@ -71,6 +71,11 @@ def first(name):
     return lambda page: next(iter(page.tables[0].lines()))[name]
 
 
+def largest(name):
+    """Return what reads a column of that row of the first table whose number is largest."""
+    return lambda page: max((line[name] for line in page.tables[0].lines()), key=abs)
+
+
 def share(page, name="distribution_mean"):
     return 100 * first(name)(page)
 
@@ -209,11 +214,11 @@ KINDS = {
         lb.predictions,
         {"result": regressed},
         {"data": {"old": [0, 1]}},
-        first("mean"),
+        largest("mean"),
         ".3f",
         ("890 reports",),
     ),
-    "comparisons": (lb.comparisons, {"result": regressed}, {"variable": "old"}, first("mean"), ".4f", ("890 reports",)),
+    "comparisons": (lb.comparisons, {"result": regressed}, {"variable": "old"}, largest("mean"), ".4f", ("890 reports",)),
     "missing": (
         lb.answers.missing_answers,
         {"result": lambda: lb.fit(unanswered(), "flat", random_seed=3, draws=100)},
