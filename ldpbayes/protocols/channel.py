@@ -35,6 +35,8 @@ MAX_SAID = 4
 YES_NO = ("no", "yes")
 #: Survey designs whose respondents answer in words of the categories.
 _OF_CATEGORIES = {"direct", "warner", "forced_response", "unrelated_question"}
+#: Parameters of survey designs that are shares of several things; all others are one probability.
+_SHARES = {"forced", "shares"}
 
 
 def _share(chance):
@@ -227,9 +229,10 @@ class Channel(AbstractMatrix):
     def known(self) -> "Channel":
         """Return this channel with its probabilities known, at the means of their laws; a survey design stays one."""
         laws = laws_in(self.settings)
-        means = {name: float(law.mean[0]) if law.mean.size == 2 else law.mean.tolist() for name, law in laws.items()}
-        design = self.design if means else "channel"
-        return Channel(self.matrix, self.answers, design, self.settings | means if means else {})
+        if self.design not in DESIGNS or not laws:
+            return Channel(self.matrix, self.answers)
+        means = {name: law.mean.tolist() if name in _SHARES else float(law.mean[0]) for name, law in laws.items()}
+        return DESIGNS[self.design](**self.settings | means)  # equal to what a file that states them makes
 
     def device_law(self):
         return self.law

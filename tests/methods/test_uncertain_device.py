@@ -272,9 +272,18 @@ def test_a_prior_over_all_cells_goes_with_a_device_that_trials_fix():
 
 def test_a_device_that_is_taken_as_known_stays_its_design():
     law = Uncertain.counted([70, 30])
-    for make, settings in ((crosswise, {"p": law}), (kuk, {"p_carrier": law, "p_other": 0.4}), (warner, {"p": law})):
-        design = make(**settings)
+    for design in (
+        crosswise(law, answers=["B", "A"]),
+        kuk(law, Uncertain.counted([40, 60])),
+        warner(law),
+        unrelated_question(0.7, law),
+        christofides(law),
+        christofides(Uncertain.counted([7, 3, 5])),
+        forced_response(0.75, law),
+        forced_response(law, [1, 1, 0], answers=["a", "b", "c"]),
+    ):
         known = design.known()
         assert known.design == design.design and known.device_law() is None
-        again = make(**known.settings)
+        again = lb.make_protocol(known.design, list("abc")[: known.n_categories], known.parameters())
+        assert again == known and hash(again) == hash(known) and known.answers == design.answers
         np.testing.assert_allclose(again.matrix, design.matrix, atol=1e-15)
