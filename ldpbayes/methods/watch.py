@@ -29,7 +29,7 @@ class Watch:
     long: float = 20.0
 
     def announce(self, what: str, seconds: float) -> None:
-        """Warn before it starts that something takes long; again where it takes half as long again as was said.
+        """Warn before it starts that something takes long; again where it takes twice as long as was said.
 
         Parameters
         ----------
@@ -38,8 +38,8 @@ class Watch:
         seconds : float
             Predicted, of one processor core; nan where nobody knows.
         """
-        if math.inf > seconds > self.long:
-            self.long = 1.5 * seconds
+        if math.inf > seconds >= self.long:
+            self.long = 2 * seconds
             shown = "" if self.shown else "; progressbar=True shows how far it is"
             sentence = f"{what} takes about {seconds:.0f} s of one processor core{shown}."
             warn(sentence, LDPBayesWarning)

@@ -388,7 +388,7 @@ def _prior_facts(tree):
     learnt = {str(name): numbers_of(summary, {"parameter": name}, "parameter_") for name in names}
     arrays = {}
     for name in unknown_arrays(posterior):
-        labels = {str(dim): [str(label) for label in summary[dim].values] for dim in posterior[name].dims[2:]}
+        labels = {str(dim): [str(label) for label in posterior[name][dim].values] for dim in posterior[name].dims[2:]}
         arrays[name] = {"dims": labels, **numbers_of(summary, {}, f"{name}_")}
     return {key: values for key, values in (("parameters", learnt), ("unknowns", arrays)) if values}
 

@@ -232,7 +232,10 @@ class Channel(AbstractMatrix):
         if self.design not in DESIGNS or not laws:
             return Channel(self.matrix, self.answers)
         means = {name: law.mean.tolist() if name in _SHARES else float(law.mean[0]) for name, law in laws.items()}
-        return DESIGNS[self.design](**self.settings | means)  # equal to what a file that states them makes
+        try:
+            return DESIGNS[self.design](**self.settings | means)  # equal to what a file that states them makes
+        except ArgumentError:  # means at which the design is none, such as a half in Warner's
+            return Channel(self.matrix, self.answers)
 
     def device_law(self):
         return self.law

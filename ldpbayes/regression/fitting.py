@@ -677,7 +677,7 @@ def _posterior(model, request, watch):
     steps = {} if chains_alone else {"weighted": lambda: _about_the_mode(model, mode, request, rng, watch)}
     if method != "weighted":
         steps["chains"] = lambda: _by_chains(model, mode[0], request, watch)
-    outcome = hand_over(in_order(steps), lambda sample: sample.verdict.problem)
+    outcome = hand_over(in_order(steps), lambda sample: sample.problem)
     sample = outcome.answer
     facts |= sample.facts | {"reason": sample.facts["reason"] + outcome.before}
     if model.reports.weighted or model.known:  # the evidence of a pseudo-likelihood is no probability

@@ -287,3 +287,8 @@ def test_a_device_that_is_taken_as_known_stays_its_design():
         again = lb.make_protocol(known.design, list("abc")[: known.n_categories], known.parameters())
         assert again == known and hash(again) == hash(known) and known.answers == design.answers
         np.testing.assert_allclose(again.matrix, design.matrix, atol=1e-15)
+
+
+def test_a_device_whose_mean_is_no_design_is_a_channel_when_taken_as_known():
+    known = warner(Uncertain.counted([5, 5])).known()
+    assert known.design == "channel" and (known.matrix == 0.5).all()

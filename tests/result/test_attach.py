@@ -225,6 +225,7 @@ def test_a_random_device_is_that_of_each_draw():
         logs = tree["log_likelihood"]["reports"].values
         np.testing.assert_allclose(logs[..., [0, -1]], np.log(q), rtol=1e-9)
         assert tree.loo().n_data_points == 3330
+        assert f"{100 * share.mean():.2g} %" in tree.headline  # also where a dimension of the trace has no labels
         if protocol is uncertain:
             with pytest.raises(ArgumentError, match="channel="):
                 attach(given, data)
