@@ -46,7 +46,7 @@ studies: $(VENV)/.ready  ## Continue the papers' studies from docs/studies, and 
 	$(if $(MINUTES),,$(BIN)/python -m studies priors --setting paper --output out/studies --jobs 2)
 
 calibrate: $(VENV)/.ready  ## Run the slow statistical calibrations.
-	$(BIN)/python -m pytest -m calibrate
+	$(BIN)/python -m pytest -m calibrate -n $(WORKERS) --dist worksteal --durations 40
 
 notebooks: $(VENV)/.ready  ## Execute the notebooks, in a temporary copy.
 	$(BIN)/python -m pytest -m notebook

@@ -1,6 +1,7 @@
 """Tables of calibration results kept beside the tests that made them."""
 
 import csv
+import fcntl
 
 
 def record(path, line, keys, replaces=None):
@@ -14,11 +15,13 @@ def record(path, line, keys, replaces=None):
     keys, replaces : sequence of str
         Names of fields; ``replaces`` is ``keys`` where not given.
     """
-    lines = list(csv.DictReader(path.read_text().splitlines())) if path.exists() else []
     new = {name: str(value) for name, value in line.items()}
-    lines = [old for old in lines if any(old[name] != new[name] for name in replaces or keys)] + [new]
-    lines.sort(key=lambda entry: [_sortable(entry[name]) for name in keys])
-    with path.open("w", newline="") as file:
+    with path.open("a+", newline="") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # two processes of one run write one table; closing the file gives it back
+        file.seek(0)
+        lines = [old for old in csv.DictReader(file) if any(old[name] != new[name] for name in replaces or keys)] + [new]
+        lines.sort(key=lambda entry: [_sortable(entry[name]) for name in keys])
+        file.truncate(0)
         writer = csv.DictWriter(file, list(line), lineterminator="\n")
         writer.writeheader()
         writer.writerows(lines)
