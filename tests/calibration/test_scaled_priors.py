@@ -2,8 +2,8 @@
 
 The prior is Jeffreys' or the learnt one. Every fit is made again with α·0.8 and α·1.25 (for the learnt prior: with the
 median times these), without draws; the verdict on each category follows from the moments of the refits. Categories one of
-whose measures lies within 20 % of its threshold are left out, and those whose verdict changes within the errors of the refits:
-moments of a few unary reports come from weighted draws. The numbers go to scaled_priors.csv beside this file.
+whose measures lies within 20 % of its threshold are left out, and those whose verdict changes within the errors of the
+refits: moments of a few unary reports come from weighted draws. The numbers go to scaled_priors.csv beside this file.
 """
 
 import pathlib
@@ -44,7 +44,7 @@ def moments(collection, prior):
 
 
 def refitted(collection, prior):
-    """Return what scaling the prior does to the shares, by full refits, and where their errors leave the verdict as it is."""
+    """Return what scaling the prior does to the shares, by full refits, and where their errors leave the verdict."""
     a = len(collection.categories)
     scaled = [Learnt(median=0.5 * power) if prior == "learnt" else np.full(a, 0.5 * power) for power in POWERS]
     mean, sd, _ = moments(collection, prior)
