@@ -806,8 +806,9 @@ def _tree(model, sample, request, facts):
     from ldpbayes.result.validation import validate
 
     prior, reports, entries = model.prior, model.reports, model.target.reports
-    draws = {"distribution": (model.dims, sample.distribution)}
-    draws |= {name: (dims, values, {"of": "prior"}) for name, (dims, values) in sample.variables.items()}
+    draws = {name: (dims, values, {"of": "prior"}) for name, (dims, values) in sample.variables.items()}
+    # First the coefficients, whose terms ArviZ's summary then names before their categories.
+    draws = {"coefficients": draws.pop("coefficients"), "distribution": (model.dims, sample.distribution), **draws}
     interrupted = sample.distribution[..., 0].size < request.draws * request.chains
     settings = request.stated | {"formula": model.text, "reference": prior.categories[prior.reference]}
     attrs = {
@@ -831,9 +832,6 @@ def _tree(model, sample, request, facts):
     )
     more = {"stats": sample.stats or {}, "facts": attrs | facts, "summary": summary}
     tree = write(Fit(model, prior.describe(), facts["method"], settings, draws, **more))
-    drawn = tree["posterior"].to_dataset()
-    # Beside P alone, ArviZ's summary labels rows by the first variable's order of dimensions.
-    tree["posterior"] = xr.DataTree(drawn[["coefficients", *(name for name in drawn if name != "coefficients")]])
     tree["design"] = xr.DataTree(_patterns(model))
     if model.records is not None:
         tree["outcome_design"] = xr.DataTree(predictor_target.patterns(model.records))
