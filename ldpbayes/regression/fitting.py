@@ -830,6 +830,15 @@ def _tree(model, sample, request, facts):
         known=sample.known,
         joint=True,
     )
+    changes = _changes(model.design, draws)
+    worth = summary.diagnostics.effective_draws
+    computed = {
+        name: diagnostics.entries_of(values, {}, name, request.ci_prob, sample.independent, worth)
+        for name, (_, values, _) in changes.items()
+        if name not in draws
+    }
+    summary = replace(summary, entries={**summary.entries, **computed})
+    draws |= changes
     more = {"stats": sample.stats or {}, "facts": attrs | facts, "summary": summary}
     tree = write(Fit(model, prior.describe(), facts["method"], settings, draws, **more))
     tree["design"] = xr.DataTree(_patterns(model))
@@ -840,6 +849,18 @@ def _tree(model, sample, request, facts):
     tree.attrs["prior_decides"] = _undecided(model, sample.unknowns.reshape(-1, prior.n_unknowns), request.ci_prob)
     validate(tree)
     return tree
+
+
+def _changes(design, draws):
+    """Return the draws of the change over the levels of each monotone effect, walk and curve, which states both ends."""
+    changes = {}
+    for effect in design.effects:
+        if effect.kind == "group":
+            continue
+        name, (first, last, weights) = f"{effect.name}_change", effect.change()
+        values = draws[name][1] if name in draws else np.einsum("cdla,l->cda", draws[effect.name][1], weights)
+        changes[name] = ("category",), values, {"of": "prior", "first": first, "last": last}
+    return changes
 
 
 def _patterns(model):

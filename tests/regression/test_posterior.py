@@ -164,8 +164,8 @@ def test_a_result_with_effects_of_groups_has_their_spread_and_predicts_known_and
         found = err.result
     assert found["posterior"]["1|g"].dims == ("chain", "draw", "category", "1|g_level")
     assert (found["posterior"]["1|g_sigma"] > 0).all()
-    (spread,) = (table for table in show(found).tables if table.title == "Effects of groups")
-    assert spread.rows[0][0] == "1|g" and spread.rows[0][1] == pytest.approx(
+    row = show(found).tables[0].rows[-1]
+    assert row[0] == "sd of 1|g" and row[1] == pytest.approx(
         float(found["summary"]["parameter_mean"].sel(parameter="1|g_sigma"))  # of all weighted draws
     )
     effects = found["posterior"]["1|g"].sel({"1|g_level": "v", "category": "yes"})
