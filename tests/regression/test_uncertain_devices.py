@@ -329,6 +329,38 @@ def test_two_binary_answers_through_an_uncertain_device_against_a_grid():
         assert float(one.std()) == pytest.approx(sd, rel=0.05)
 
 
+@pytest.mark.calibrate
+def test_nuts_on_a_private_predictor_with_its_device():
+    import pymc as pm
+
+    frame = people()
+    x, r, y = (frame[name].to_numpy() for name in ("x", "r", "y"))
+    found, (centre, unit) = predicted(frame, draws=4000), (y.mean(), y.std())
+    with pm.Model():
+        p, sd = pm.Beta("p", 91, 31), pm.HalfNormal("sd", 1)
+        odds, slope = pm.Normal("odds", 0, np.pi), pm.Normal("slope", 0, 2.5)
+        middle, of_x, effect = pm.Normal("middle", 0, np.pi), pm.Normal("of_x", 0, 2.5), pm.Normal("effect", 0, 2.5)
+        share = pm.math.sigmoid(odds + slope * (x - x.mean()) / x.std())
+        terms = []
+        for z, chance in enumerate((1 - share, share)):
+            mean = middle + of_x * (x - x.mean()) / x.std() + effect * (z - 0.5)
+            density = pm.logp(pm.Normal.dist(mean, sd), (y - centre) / unit)
+            terms.append(pm.math.log(pm.math.where(r == z, p, 1 - p) * chance) + density)
+        pm.Potential("rows", pm.math.logaddexp(*terms).sum())
+        trace = pm.sample(2000, tune=1000, chains=4, cores=1, random_seed=1, progressbar=False).posterior
+    draws = found["posterior"].to_dataset()
+    pairs = (
+        (draws["p"], trace["p"]),
+        (draws["outcome_coefficients"][..., 1] * x.std() / unit, trace["of_x"]),
+        (draws["outcome_coefficients"][..., 2] / unit, trace["effect"]),
+        (draws["coefficients"].sel(term="x", category="yes") * x.std(), trace["slope"]),
+        (draws["outcome_sd"] / unit, trace["sd"]),
+    )
+    for ours, theirs in pairs:
+        assert float(ours.mean()) == pytest.approx(float(theirs.mean()), abs=0.08 * float(theirs.std()))
+        assert float(ours.std()) == pytest.approx(float(theirs.std()), rel=0.06)
+
+
 def test_the_density_beside_an_outcome_is_that_of_its_parts(monkeypatch):
     """The likelihood in plain NumPy at some unknowns, the law of the device as prior, and gradients by differences."""
     frame, seen = people(80), []
