@@ -290,7 +290,9 @@ def regress(
         devices.refuse({"deniers": of_denial, "totals": totals})
     experiment = lists.traits_of(reports.pooled)
     if experiment is not None and of_denial is not None:
-        raise ArgumentError("deniers must be left out of a list; ListExperiment takes them as shares, ceiling and floor.")
+        raise ArgumentError(
+            "deniers must be left out of a list; ListExperiment takes them as shares, ceiling_effect and floor_effect."
+        )
     if of_denial is not None:
         reports = denying.apart(reports, where) if honesty is None else honesty.apart(reports)
     reference = checks.column(reference, "reference")
