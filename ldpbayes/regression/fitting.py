@@ -208,8 +208,8 @@ def regress(
         with equal steps. Maximum likelihood has none.
     method : {"auto", "weighted", "hmc", "nuts", "mle"}
         ``auto`` weighs draws about the mode, takes Hamiltonian Monte Carlo where their weights cannot be trusted, and NUTS
-        where its trajectories do not hold; ``mle`` is maximum likelihood. The trials of a device with uncertain probabilities
-        are part of its likelihood; a stated law stands for them, as a function of these probabilities.
+        where its trajectories do not hold; ``mle`` is maximum likelihood. Of an uncertain device the trials are part of the
+        likelihood; a stated law stands for them, as a function of these probabilities.
     draws, chains, random_seed, ci_prob, progressbar : as in fit
     incomplete : {"refuse", "drop"}
         What becomes of rows in which a covariate, the report or what is stated of it is missing: design, count, weight.
