@@ -208,7 +208,8 @@ def regress(
         with equal steps. Maximum likelihood has none.
     method : {"auto", "weighted", "hmc", "nuts", "mle"}
         ``auto`` weighs draws about the mode, takes Hamiltonian Monte Carlo where their weights cannot be trusted, and NUTS
-        where its trajectories do not hold; ``mle`` is maximum likelihood.
+        where its trajectories do not hold; ``mle`` is maximum likelihood. Of an uncertain device the trials are part of the
+        likelihood; a stated law stands for them, as a function of these probabilities.
     draws, chains, random_seed, ci_prob, progressbar : as in fit
     incomplete : {"refuse", "drop"}
         What becomes of rows in which a covariate, the report or what is stated of it is missing: design, count, weight.
@@ -285,9 +286,13 @@ def regress(
     data, of_denial, where = denying.asked(deniers, data, parsed.answer, honesty)
     outcome = () if predicted is None else predicted.columns
     columns, reports, beside, rows = _read(parsed, data, protocol, report, incomplete, stated, labels, of_denial, outcome)
+    if reports.pooled.device_law is not None:
+        devices.refuse({"deniers": of_denial, "totals": totals})
     experiment = lists.traits_of(reports.pooled)
     if experiment is not None and of_denial is not None:
-        raise ArgumentError("deniers must be left out of a list; ListExperiment takes them as shares, ceiling and floor.")
+        raise ArgumentError(
+            "deniers must be left out of a list; ListExperiment takes them as shares, ceiling_effect and floor_effect."
+        )
     if of_denial is not None:
         reports = denying.apart(reports, where) if honesty is None else honesty.apart(reports)
     reference = checks.column(reference, "reference")
@@ -295,10 +300,6 @@ def regress(
     if predicted is not None:
         answers = reports.pooled.answers if experiment is None else experiment.traits
         records, of_answer = predicted.of(rows, reports, answers, reference).under(scale, columns.terms)
-    if reports.pooled.device_law is not None:
-        devices.refuse(
-            {"method='mle'": method == "mle", "a private predictor": predicted, "deniers": of_denial, "totals": totals}
-        )
     model = Model.of(columns, reports, reference, of_answer, beside, experiment, link, honesty)
     model = model if records is None else model.predicting(records)
     model = model if totals is None else model.knowing(totals)
@@ -422,9 +423,9 @@ class Model:
         InfeasibleError
             Where no report tells answers apart, so that only the form of the outcome would.
         """
-        if self.reports.pooled.unidentified():
+        if why := devices.unidentified(self.reports.pooled):
             raise InfeasibleError(
-                f"{self.reports.pooled.identifiability()} Only the form of {records.asked.formula.answer} would tell who "
+                f"{why} Only the form of {records.asked.formula.answer} would tell who "
                 "gave which answer; that is no measurement, and is refused."
             )
         prior, target = predictor_target.joined(self, records)

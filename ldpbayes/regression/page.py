@@ -36,9 +36,11 @@ BESIDE = (
     ("How many other items apply, of all of a category", "items", ["category", "items_applying"]),
     ("Coefficients: log odds of each other item", "item_coefficients", ["item_term"]),
 )
-_GROUPS, _CURVES, _DEVICE = "Effects of groups", "Curves", "Probabilities of the device"
+_GROUPS, _CURVES = "Effects of groups", "Curves"
+#: The title of the probabilities of an uncertain device, which are those of no answer.
+DEVICE = "Probabilities of the device"
 #: Tables of the parameters that no term or category has, and what heads their first column.
-_PARAMETERS = {_CURVES: "sd of the curve", _DEVICE: "probability"}
+_PARAMETERS = {_CURVES: "sd of the curve", DEVICE: "probability"}
 _CHANGE = "Change of the {} against the reference category for one more unit of the column."
 _OVER_LEVELS = " Of a term with two levels, or with the ends of a curve: from the first to the last of them."
 _BETWEEN = " Of the sd of a group: standard deviation of its effects."
@@ -84,16 +86,21 @@ def of_maximum(result: Maximum, *, ci_prob: float | None = None) -> Page:
     names = ("formula", "n_reports", "reference", "link", "log_likelihood", "deviance", "weighted")
     facts = {"method": "mle", **{name: getattr(result, name) for name in names}}
     facts |= {"terms": list(result.terms), "categories": list(result.categories)}
-    beside = [name for name in ("group_sd", "group_sd_errors", "denial", "denial_errors") if name in result.data_vars]
-    facts |= {name: result[name].values for name in beside}
+    beside = [name for name in ("group_sd", "denial", "device") if name in result.data_vars]
+    facts |= {name: result[name].values for of in beside for name in (of, f"{of}_errors")}
+    facts |= {"probability": list(map(str, result["device_share"].values))} if "device" in beside else {}
     facts |= {"coefficients": result.coefficients.values, "standard_errors": result.standard_errors.values}
     tables = [filled(title, columns)]
-    for title, name, dim in (("Effects of groups: sd", "group_sd", "effects"), (BESIDE[0][0], "denial", "denied")):
+    for title, name, dim in (
+        ("Effects of groups: sd", "group_sd", "effects"),
+        (BESIDE[0][0], "denial", "denied"),
+        (DEVICE, "device", "device_share"),
+    ):
         if name in result.data_vars:
             spec = spec_of(result[f"{name}_errors"].values)
             pairs = (("estimate", name), ("s.e.", f"{name}_errors"))
             numbers: list = [(Column(key, heading, spec=spec), result[key].values) for heading, key in pairs]
-            tables.append(filled(title, [TableRows(result[name], dim).label(dim), *numbers]))
+            tables.append(filled(title, [TableRows(result[name], dim).label(dim, _PARAMETERS.get(title, dim)), *numbers]))
     return Page(
         result.formula,
         tuple(tables),
@@ -217,7 +224,7 @@ def _parameters(summary, kind):
 def _kind_of(name):
     """Return what a parameter is: of groups, of a curve or of the device."""
     if not name.endswith("_sigma"):
-        return _DEVICE
+        return DEVICE
     return _CURVES if "|" not in name else _GROUPS
 
 
@@ -370,7 +377,7 @@ def _facts(tree):
     spread = {}
     if "parameter" in summary.coords:
         names_of = [str(name) for name in summary["parameter"].values]
-        device = np.array([_kind_of(name) == _DEVICE for name in names_of])
+        device = np.array([_kind_of(name) == DEVICE for name in names_of])
         for key, label, at in (("group_sd", "effects", ~device), ("device", "probability", device)):
             if at.any():
                 own = [name.removesuffix("_sigma") for name, is_in in zip(names_of, at, strict=True) if is_in]
