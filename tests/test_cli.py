@@ -291,6 +291,8 @@ def test_a_csv_page_has_every_category(capsys, tmp_path):
         (("check", "example:nigeria", "--fake-share", 5), "--fake-share must be"),
         (("plan", "--n-categories", 16, "--epsilon", 1), "determine the fourth; --users, --error are missing."),
         (("plan", "--protocol", "warner", "-p", "p=0.5", "--users", 100), "ldpbayes: p must be different from 0.5"),
+        (("fit", "x.csv", "--protocol", "warner", "-p", "p=x"), "--parameter p must be a probability in [0, 1], got 'x'."),
+        (("simulate", "x.toml", "--n-categories", 3, "-p", "epsilon=-1"), "--parameter epsilon must be"),
         (("simulate", "x.toml", "-p", "epsilon=1"), "--n-categories must be given for the population zipf."),
     ],
 )

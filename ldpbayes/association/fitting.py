@@ -14,6 +14,7 @@ from ldpbayes import checks
 from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.errors import (
     ArgumentError,
+    DataError,
     DiagnosticWarning,
     InfeasibleError,
     LDPBayesError,
@@ -120,7 +121,7 @@ def associate(
     random_seed = checks.seed(random_seed)
     checks.text(separator, "separator", empty=False)
     if reports is None:
-        collection = as_collection(collected(data) if isinstance(data, (str, os.PathLike)) else data)
+        collection = as_collection(_in_file(data) if isinstance(data, (str, os.PathLike)) else data)
         if protocols is not None or categories is not None or count is not None:
             raise ArgumentError("reports must name the columns of a frame; a collection has its protocols and labels.")
         attributes = attributes_in(collection, names, separator)
@@ -153,6 +154,19 @@ def associate(
     if len(added := tree.attrs.get("left_out", "")[len(said) :].strip()):
         warn(added, DiagnosticWarning)
     return tree
+
+
+def _in_file(path):
+    """Return the collection of a file; one that states no protocol is a table, whose columns the caller has to name."""
+    try:
+        return collected(path)
+    except DataError as err:
+        if "protocol must be given" not in str(err):
+            raise
+        raise ArgumentError(
+            f"reports must name the columns of a table, {{attribute: column}}, and protocols and categories how each was "
+            f"asked; data alone is a collection or its file, and {shown(os.fspath(path))} states no protocol."
+        ) from None
 
 
 def _check_sizes(belief, sizes):

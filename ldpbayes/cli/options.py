@@ -620,7 +620,7 @@ class ReportOptions:
     def mechanism(self):
         """The protocol that the options state."""
         from ldpbayes.protocols.designs import DESIGNS
-        from ldpbayes.protocols.registry import known_name, make_protocol, resolve
+        from ldpbayes.protocols.registry import known_name, resolve
 
         if self.protocol is None:
             raise ArgumentError("protocol must say how the reports were made, such as --protocol grr -p epsilon=1.")
@@ -629,7 +629,7 @@ class ReportOptions:
                 "categories must be labels in order, or @FILE with a label a line, as in --categories no,yes, or their "
                 "number --n-categories; where the file states its protocol, leave --protocol out."
             )
-        return make_protocol(self.protocol, self.names if self.sized else None, parameters(self.parameter))
+        return made(self.protocol, self.names if self.sized else None, self.parameter)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -809,6 +809,19 @@ def prior(text):
     from ldpbayes.priors import parse_prior
 
     return parse_prior(text)
+
+
+def made(protocol, categories, pairs):
+    """Return a protocol with parameters of name=value texts; an error about one of them names the option."""
+    from ldpbayes.protocols.registry import make_protocol
+
+    given = parameters(pairs)
+    try:
+        return make_protocol(protocol, categories, given)
+    except ArgumentError as err:
+        if str(err).partition(" must ")[0] not in given:
+            raise
+        raise ArgumentError(f"--parameter {err}") from None
 
 
 def parameters(pairs):

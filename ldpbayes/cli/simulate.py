@@ -30,7 +30,6 @@ def command(
       ldpbayes simulate --output out.parquet --n-categories 128 --users 1000000 --protocol oue -p epsilon=1
     """
     from ldpbayes.pages.prose import number_of
-    from ldpbayes.protocols import make_protocol
     from ldpbayes.simulation import population, simulate, simulate_reports
     from ldpbayes.sources import write_collection
 
@@ -43,7 +42,7 @@ def command(
     if n_categories is None and truth in ("zipf", "geometric", "dirichlet"):
         raise ArgumentError(f"n_categories must be given for the population {truth}.")
     people = population(truth, n_categories, random_seed=random_seed)
-    mechanism = make_protocol(protocol, people.categories, options.parameters(parameter))
+    mechanism = options.made(protocol, people.categories, parameter)
     if n is None and people.counts is None:
         raise ArgumentError(f"n must be given for the {truth} population, got none.")
     if files.is_parquet(target):

@@ -237,9 +237,11 @@ def regress(
     -------
     Result, or Maximum for ``mle``
         Posterior variables ``coefficients`` (term, category), log odds against the reference category, and ``distribution``,
-        the distribution of a person drawn from the rows. ``predictions``, ``comparisons``, ``slopes``, ``odds_ratio`` and
-        ``poststratify`` take it. With an outcome they are of the private answer, and ``outcome_coefficients``
-        (outcome_term) are beside them; ``predictions`` and ``comparisons`` are then of the outcome, too.
+        the distribution of a person drawn from the rows. Of ``mo(x)``, ``rw(x)`` and ``s(x)`` there is ``mo(x)_change``
+        (category) and so on, the change from the first level to the last, or from the least value of a curve to the largest.
+        ``predictions``, ``comparisons``, ``slopes``, ``odds_ratio`` and ``poststratify`` take it. With an outcome they are
+        of the private answer, and ``outcome_coefficients`` (outcome_term) are beside them; ``predictions`` and
+        ``comparisons`` are then of the outcome, too.
 
     Raises
     ------

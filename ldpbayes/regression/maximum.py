@@ -1,5 +1,6 @@
 """Maximum likelihood of a regression: Newton's method, standard errors, and why there may be no maximum."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,6 +103,11 @@ class Maximum(Answer):
     """
 
     __slots__ = ()
+
+    def _called(self, function: str, arguments: Mapping[str, Any]) -> None:
+        # Nothing is drawn; the number of draws only says how exact known totals are.
+        unused = {"random_seed"} if arguments.get("totals") else {"draws", "chains", "random_seed"}
+        super()._called(function, {name: value for name, value in arguments.items() if name not in unused})
 
     @property
     def link(self) -> str:  # type: ignore[override]

@@ -275,6 +275,17 @@ def test_settings_that_do_not_go_together_are_refused(pair):
         lb.answers.independence(pair, "doping", "doping")
 
 
+def test_a_table_alone_is_asked_for_its_columns(tmp_path):
+    path = tmp_path / "answers.csv"
+    path.write_text("q1,q2\nno,yes\nyes,no\n")
+    with pytest.raises(ArgumentError, match=r"reports .* protocols .* categories .*answers"):
+        lb.associate(path)
+    stated = {"q1": ["no", "yes"], "q2": ["no", "yes"]}
+    protocols = {name: lb.GRR(2, 2.0) for name in stated}
+    found = lb.associate(path, {name: name for name in stated}, protocols, categories=stated, draws=50, random_seed=1)
+    assert found.attrs["n_reports"] == 2
+
+
 def test_a_single_direct_answer_has_an_answer():
     """Reports that one cell alone can make: the profile likelihood used to divide by their probability of 0."""
     direct_pair = lb.protocols.Attributes((direct(2), direct(2)))

@@ -267,3 +267,13 @@ def test_a_column_far_from_zero_varies(offset):
     )
     np.testing.assert_allclose(near.coefficients[1], far.coefficients[1], rtol=1e-3)
     np.testing.assert_allclose(near.standard_errors[1], far.standard_errors[1], rtol=1e-3)
+
+
+def test_settings_of_estimates_have_no_draws():
+    cells = lb.load_example("nigeria_cells")
+    for totals, drawn in ((None, set()), ({"yes": 0.26}, {"draws", "chains"})):  # which say how exact a total is
+        found = lb.regress(cells, "connected ~ female", method="mle", totals=totals)
+        arguments = found.settings["arguments"]
+        assert {"draws", "chains", "random_seed"} & set(arguments) == drawn
+        again = lb.regress(**arguments | {"data": cells})
+        np.testing.assert_array_equal(again.coefficients, found.coefficients)
