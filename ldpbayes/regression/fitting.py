@@ -208,8 +208,8 @@ def regress(
         with equal steps. Maximum likelihood has none.
     method : {"auto", "weighted", "hmc", "nuts", "mle"}
         ``auto`` weighs draws about the mode, takes Hamiltonian Monte Carlo where their weights cannot be trusted, and NUTS
-        where its trajectories do not hold; ``mle`` is maximum likelihood. Of a device with uncertain probabilities its trials
-        are in the likelihood: the law in place of a prior, as a function of these probabilities.
+        where its trajectories do not hold; ``mle`` is maximum likelihood. Of a device with uncertain probabilities the
+        law is then no prior: it counts as the likelihood of its trials.
     draws, chains, random_seed, ci_prob, progressbar : as in fit
     incomplete : {"refuse", "drop"}
         What becomes of rows in which a covariate, the report or what is stated of it is missing: design, count, weight.
@@ -655,7 +655,8 @@ def _posterior(model, request, watch):
         target, mode, _ = predictor_target.climb(model.target, watch)
         model = replace(model, target=target)
     else:
-        mode = maximum.climb(model.target, watch)
+        target, mode = maximum.climb_all(model.target, watch)
+        model = replace(model, target=target)
     if model.reports.weighted:
         effect = _design_effect(model, mode[0])
         facts["design_effect"] = effect.value
@@ -664,7 +665,8 @@ def _posterior(model, request, watch):
             f"{', whose draws have the linearized covariance of the coefficients' if model.linearized else ''}. {NO_USERS}"
         )
         model = model.scaled(effect.respondents / (model.reports.count @ model.reports.weight))
-        mode = maximum.climb(model.target, watch)
+        target, mode = maximum.climb_all(model.target, watch)
+        model = replace(model, target=target)
     if model.known is not None:
         covariance = (mode[2] / mode[1]) @ mode[2].T
         model, facts["totals"] = model.with_totals(mode[0], covariance, request.draws * request.chains)
@@ -736,7 +738,7 @@ def _by_chains(model, mode, request, watch):
     name = "hmc" if model.target.kernel is None and request.name == "auto" else request.name
     settings = {"values": values, "prob": prob, "aimed": aimed, "allowed": allowed, "method": name}
     (z, stats, trouble, _), name = effects.sample(model.target, mode, request.draws, request.chains, rng, watch, **settings)
-    if model.records is not None:
+    if len(model.target.modes) > 1:
         trouble = trouble or model.target.unvisited(z)
     error = float(effects.end_errors(values, z, prob).max(initial=0.0))
     step, named = max(z.shape[1] // request.draws, 1), model.variables(z, watch)
