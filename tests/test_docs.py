@@ -192,12 +192,16 @@ def test_every_protocol_has_its_entry():
 
 
 SHELL = typer.main.get_command(shell())
-#: Commands on the pages, and those that --help shows, where a long one goes on after a line break.
+#: Commands on the pages, and those that --help shows, where a long one goes on after a backslash.
 PRINTED = [
     line for path in sorted((ROOT / "docs").glob("*/*.md")) for line in re.findall(r"^ldpbayes .*", path.read_text(), re.M)
 ]
 EXAMPLES = {
-    name: [" ".join(line.split()) for line in re.split(r"\n\s*\n", command.help.partition("Examples:")[2]) if line.strip()]
+    name: [
+        " ".join(line.replace("\\\n", " ").split())
+        for line in re.split(r"\n\s*\n", command.help.partition("Examples:")[2])
+        if line.strip()
+    ]
     for name, command in SHELL.commands.items()
 }
 SHOWN = [line for lines in EXAMPLES.values() for line in lines if line.startswith("ldpbayes ")]
@@ -260,6 +264,15 @@ def test_commands_of_pages_run_as_printed(page, tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("line", [line for line in SHOWN if any(word in line for word in LONG)])
 def test_long_examples_of_help_run_as_printed(line, tmp_path, monkeypatch, capsys):
     typed([line], tmp_path, monkeypatch, capsys)
+
+
+def test_examples_of_help_fit_a_terminal_and_can_be_pasted():
+    for command in SHELL.commands.values():
+        lines = command.help.partition("Examples:")[2].splitlines()
+        assert max(map(len, lines)) <= 78, max(lines, key=len)
+        assert all(
+            line.endswith("\\") == after.startswith("     ") for line, after in zip(lines, [*lines[1:], ""], strict=True)
+        )
 
 
 def test_help_shows_examples():

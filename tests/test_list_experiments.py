@@ -277,13 +277,13 @@ def test_lists_that_disagree_are_flagged_and_lists_that_agree_are_not():
 
 # ---- the design, files and regressions ------------------------------------------------------------------------------------
 def test_liars_at_the_ends_and_the_design_in_words():
-    design = ListExperiment(2, ceiling=0.3, floor=0.1, traits=("other", "member"))
+    design = ListExperiment(2, ceiling_effect=0.3, floor_effect=0.1, traits=("other", "member"))
     carriers = design.treatment.matrix[:, 3:]
     assert carriers.tolist() == [[0.1, 0, 0], [0.9, 0, 0], [0, 1, 0.3], [0, 0, 0.7]]
     assert design.carriers == ("member/0", "member/1", "member/2") and design.direct.answers == ("other", "member")
     for wrong in (
-        lambda: item_count(2, "control", ceiling=0.1),
-        lambda: ListExperiment(2, floor=1.5),
+        lambda: item_count(2, "control", ceiling_effect=0.1),
+        lambda: ListExperiment(2, floor_effect=1.5),
         lambda: ListExperiment(2, traits=("no", "no")),
         lambda: lists([1, 2], [1, 2]),
         lambda: Collection.from_lists("design", [1, 2], [1, 2, 3]),
@@ -295,10 +295,10 @@ def test_liars_at_the_ends_and_the_design_in_words():
 def test_carriers_who_hide_lower_the_share_that_an_honest_reading_finds():
     """Expected counts of a ceiling of one half: read so, the maximum finds the truth."""
     p = np.array([0.1, 0.2, 0.3, 0.05, 0.1, 0.25])
-    hidden = ListExperiment(2, ceiling=0.5)
+    hidden = ListExperiment(2, ceiling_effect=0.5)
     control, treatment = (np.rint(4000 * one.matrix @ p).astype(int) for one in (hidden.control, hidden.treatment))
     honest, aware = (
-        MLE()(Collection.from_lists(ListExperiment(2, ceiling=share), control, treatment)).distribution[3:].sum()
+        MLE()(Collection.from_lists(ListExperiment(2, ceiling_effect=share), control, treatment)).distribution[3:].sum()
         for share in (0.0, 0.5)
     )
     assert honest < 0.30 and abs(aware - 0.4) < 0.01
@@ -333,11 +333,11 @@ def test_a_design_effect_is_flagged_and_honest_reports_are_not():
 
 
 def test_channels_of_lists_join_those_of_each():
-    design = ListExperiment((1, 2), ceiling=0.25, traits=("other", "member"))
+    design = ListExperiment((1, 2), ceiling_effect=0.25, traits=("other", "member"))
     assert design.categories[:4] == ("other/0/0", "other/0/1", "other/0/2", "other/1/0") and len(design.carriers) == 6
     whole = {name: one.matrix.reshape(-1, 2, 2, 3) for name, one in design.channels.items()}
     np.testing.assert_array_equal(whole["control_2"], np.broadcast_to(np.eye(3)[:, None, None], (3, 2, 2, 3)))
-    alone = ListExperiment(1, ceiling=0.25).treatment.matrix.reshape(3, 2, 2)
+    alone = ListExperiment(1, ceiling_effect=0.25).treatment.matrix.reshape(3, 2, 2)
     np.testing.assert_array_equal(whole["treatment_1"], np.broadcast_to(alone[..., None], (3, 2, 2, 3)))
     pair = whole["both_1"].reshape(3, 3, 2, 2, 3)
     np.testing.assert_allclose(pair.sum(axis=1), whole["treatment_1"])
@@ -353,7 +353,7 @@ def test_channels_of_lists_join_those_of_each():
         lambda: item_count(2, "control", on=1),
         lambda: item_count(2, "both", on=1),
         lambda: item_count([1, 2, 3], "both", on=1),
-        lambda: item_count([1, 2], "both", on=1, ceiling=2),
+        lambda: item_count([1, 2], "both", on=1, ceiling_effect=2),
         lambda: ListExperiment((1, 2)).control,
         lambda: ListExperiment(()),
         lambda: Collection.from_lists(ListExperiment((1, 1)), [1, 2], [1, 2, 3]),

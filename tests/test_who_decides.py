@@ -165,6 +165,7 @@ def lists(n=150):
     return Collection.from_lists(designs.ListExperiment((3, 3)), control, treatment)
 
 
+@pytest.mark.calibrate
 def test_of_several_lists_the_share_of_the_trait_says_who_decides():
     """Each of 32 joint shares is too small to matter."""
     tree = fit(lists(), "share:trait", random_seed=1, draws=400)

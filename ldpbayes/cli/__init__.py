@@ -36,6 +36,10 @@ _ABOUT = (
 )
 
 
+#: Display: Characters of a line of an example, so that a terminal of 80 columns does not wrap it.
+WIDTH = 70
+
+
 class _Interrupted(Exception):
     """Ctrl-C inside a command; typer would end the process without a word."""
 
@@ -57,10 +61,23 @@ def shell(*names: str) -> typer.Typer:
     app.callback(help=_ABOUT)(_version)
     for name in COMMANDS:
         command = importlib.import_module(f"ldpbayes.cli.{name.replace('-', '_')}").command
-        # One line a paragraph: the terminal wraps it; python -OO leaves none.
-        text = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.getdoc(command) or "")
+        paragraphs = re.split(r"\n\s*\n", inspect.getdoc(command) or "")  # python -OO leaves none
+        text = "\n\n".join(map(_in_lines, paragraphs))
         app.command(name, help=text)(_running(command, name) if not names or name in names else lambda: None)
     return app
+
+
+def _in_lines(paragraph):
+    """Return a paragraph in one line, which the terminal wraps; a long command in lines that a shell joins again."""
+    text = " ".join(paragraph.split("\n"))
+    if not text.startswith("  ldpbayes "):
+        return text
+    lines = [""]
+    for word in re.findall(r'-\S+ +(?!-)(?:"[^"]*"|\S+)|"[^"]*"|\S+', text):  # an option stays with its value
+        if lines[-1] and len(lines[-1]) + len(word) > WIDTH:
+            lines.append("")
+        lines[-1] += f" {word}" if lines[-1] else word
+    return "  " + " \\\n      ".join(lines)
 
 
 def _print_version(asked: bool):

@@ -22,7 +22,7 @@ def command(
     table: options.TableOptions,
     outputs: options.Shown,
 ):
-    """Test whether reports can have come from their design; no prior, no sampling.
+    """Test whether reports fit their protocol or survey design, without a prior.
 
     Exit status 0: they fit, or no test is possible; 1: they do not fit (the first line names the tests); 2: bad input.
 

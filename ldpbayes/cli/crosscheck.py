@@ -18,8 +18,8 @@ def command(
 ):
     """Compute the posterior by independent methods and compare them.
 
-    These are the method that fit chooses, an exact sum where it is feasible, NUTS, the MLE and the oracle; and it tests
-    whether the channel fits the reports.
+    The methods are the one that fit chooses, an exact sum where it is feasible, NUTS (chains of PyMC's sampler), maximum
+    likelihood (MLE) and the unbiased estimate (oracle). It also tests whether the reports fit their design.
 
     Exit status 0: nothing to flag; 1: something is flagged (the first line names it); 2: bad input.
 

@@ -25,14 +25,15 @@ def command(
 ):
     """Estimate the share of each category from reports that hide single answers.
 
-    P are the shares of the population, F those of the very people who reported. Prints posterior mean, sd and interval of
-    P and of F for each category, beside the maximum-likelihood estimate (MLE)
-    with its standard error (s.e.) and the unbiased oracle; of a binary question for yes alone. At most three notes follow,
-    warnings first; --explain prints all, with further tables and the methods considered.
+    P is the distribution in the population, F the shares among the very people who reported. For each category, or for yes
+    alone of a yes-no question, it prints posterior mean, sd and interval of P and of F. Beside them stand the
+    maximum-likelihood estimate (MLE) with its standard error (s.e.), and the unbiased estimate (oracle). At most three notes
+    follow, warnings first. --explain prints all notes, further tables and the methods considered.
 
-    Exit status 0: fine; 1: the posterior is not to be trusted; 3: cells are left out, named with the reason; 2: bad input.
+    Exit status 0: fine; 1: the posterior is not to be trusted; 2: bad input; 3: some groups (cells) are left out and named.
 
-    Those who deny in one channel: --set deniers.of=yes --set deniers.say=no --set deniers.channel=direct.
+    People who say no though it is yes (deniers), where the channel "direct" asked them openly: --set deniers.of=yes --set
+    deniers.say=no --set deniers.channel=direct.
 
     Examples:
 

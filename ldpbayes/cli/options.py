@@ -44,7 +44,7 @@ _REPORTS = (
 _COLLECTION = "Collection file (.toml), a table that states its protocol in a column, or a shipped one, such as {}."
 _SET = "A key of a collection file, for a table or in place of the file's own; may be repeated. {}"
 _SAMPLE = "Columns of the sample: weights, strata, cluster"
-_DENY = "Those who deny: deniers.of=yes, deniers.say=no, deniers.channel=direct."
+_DENY = "Those who deny (say no though it is yes): deniers.of=yes, deniers.say=no, deniers.channel=direct."
 _IGNORE = "Those who ignore the device: noncompliance.NAME=LAW"
 _PRIOR = (
     "Prior of P: [bold]default[/bold] (learnt from 20 categories on, else Jeffreys'; the output says which and "
@@ -206,7 +206,9 @@ PANELS: dict[str, dict[str, tuple]] = {
             "pair_slice, weighted, hmc, nuts.",
         ),
         "method of-regress": _option(str, "NAME", "auto, weighted, hmc, nuts, or mle for maximum likelihood."),
-        "method of-private-groups": _option(str, "NAME", "auto, smooth, rounding or recipe."),
+        "method of-private-groups": _option(
+            str, "NAME", "auto, smooth, rounding (a curve for each rounding class), or recipe (reweighted records)."
+        ),
         "exclude": _option(_MANY, "NAMES", "Methods that auto must not choose; may be repeated."),
         "names": _option(
             _MANY,

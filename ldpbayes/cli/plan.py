@@ -48,7 +48,7 @@ def command(
 
       ldpbayes plan --n-categories 100 --users 50000 --error 0.02 --kind half_width
 
-      ldpbayes plan --protocol forced_response -p truth=0.75 -p forced=[1,1] --error 0.03 --kind half_width
+      ldpbayes plan --protocol forced_response -p truth=0.75 -p "forced=[1,1]" --error 0.03 --kind half_width
 
       ldpbayes plan --n-categories 128 --epsilon 1 --users 1e6 --protocol olh --protocol olh:seeds=4096
 

@@ -29,13 +29,13 @@ def command(
     reading=READING,
     outputs: options.Shown,
 ):
-    """Summarize reports that do not fit in memory, by cell, for fit to read.
+    """Summarize reports that do not fit in memory, by group, for fit to read.
 
     Reports of protocols with few possible reports (grr, hadamard, survey designs) are counted in one pass. Others (oue, sue,
-    olh, subset, rappor) take two: the first counts how many reports support each category, the second expands the
-    likelihood of the whole reports at the posterior mean of these counts. Memory does not grow with the number of reports.
+    olh, subset, rappor) take two passes. The first counts how many reports support each category. The second expands the
+    likelihood of the whole reports at the posterior mean of these counts, the pilot. Memory does not grow with the reports.
 
-    Days of a country can be added up later without another scan if they share a pilot: scan --by country,day
+    Cells (groups) that share a pilot add up without another scan, such as the days of a country: scan --by country,day
     --pilot-by country, then fit --by country.
 
     Examples:

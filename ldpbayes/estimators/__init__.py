@@ -1,4 +1,4 @@
-"""Point estimates: maximum likelihood, with a prior's mass, and the unbiased decoders (oracles)."""
+"""Point estimates: maximum likelihood or posterior mode, unbiased decoders (oracles), and differences in means of lists."""
 
 from typing import TYPE_CHECKING
 

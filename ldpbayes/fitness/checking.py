@@ -79,7 +79,8 @@ def check(
     level : float
         Probability with which honest reports may be flagged.
     random_seed : int, optional
-        Of the simulated tables for sparse counts: the same tables each time by default; drawn, and stated, where None.
+        Of the simulated tables for sparse counts. It is 0 by default, so that the same reports have the same verdict each
+        time. None draws one. ``settings`` of the result state it.
     replications : int
         Simulated tables where counts are sparse.
     estimate : (a,) array, optional

@@ -19,7 +19,7 @@ class Expectation:
     Attributes
     ----------
     steps : int
-        The most. Derived: a loop has to end.
+        The most. Derived: a loop has to end; ``gain`` ends it earlier once the maximum is reached.
     gain : float
         Nats. Derived: steps that gain less move a p-value by less than its last printed digit.
     nobody : float

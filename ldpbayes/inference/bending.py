@@ -91,7 +91,7 @@ class Bend:
         return value, slope
 
     def arrays(self, fixed: int) -> tuple:
-        """Return what the compiled density reads, where so many unknowns have no learnt sd and are before those that do."""
+        """Return what the compiled density reads, where the first ``fixed`` unknowns have no learnt sd."""
         spans = [range(*batch.span.indices(self.at.size)) for batch in self.batches]
         before = [fixed + sum(len(range(s.start, min(s.stop, span.start), s.step)) for s in spans) for span in spans]
         columns = [

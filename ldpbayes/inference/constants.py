@@ -1,6 +1,6 @@
 """Numbers of inference that tune nothing: where floats end, and how much is held at once."""
 
-#: Mathematics: Weights so many nats below the largest are nothing: e^−700 is next to the smallest float.
+#: Mathematics: Weights this many nats below the largest count as zero: e^−700 is next to the smallest float.
 LOWEST = 700.0
 #: Mathematics: Log weights within this range are equal: round-off of sums of thousands of terms.
 EQUAL = 1e-9
@@ -43,7 +43,7 @@ MOST_CHAINED = 2**17
 #: Mathematics: Squared distance of ``arviz_stats.psense`` by a shift δ in sds and a change ε of the log sd, from 4,000
 #: normal draws: Aδ² + Bε² + 2C|δε|.
 SHIFTED, WIDENED, BOTH = 0.0459, 0.0555, 0.0300
-#: Format: Powers of the prior under which a posterior is made again: those of ``arviz_stats.psense``.
+#: Format: Powers of the prior under which a posterior is made again, as in ``arviz_stats.psense``.
 POWERS = (0.8, 1.25)
 #: Memory: Above this many entries, ESS and R-hat are computed for the rarest, the commonest and evenly spaced categories
 #: only: the spectra of 4,000 draws of each are 8 MB.

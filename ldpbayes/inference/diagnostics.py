@@ -127,7 +127,7 @@ def summarize(
         diagnostics.
     known : mapping, optional
         Entries that are known better than from the draws, by the name of the variable: arrays mean, sd, mcse and ess_bulk
-        of weighted draws; or those of ``chain_diagnostics``, which are then not computed again.
+        of weighted draws. Or the results of ``chain_diagnostics``, which are then not computed again.
     joint : bool
         Whether the numbers of the prior decide on trust like P: of cells they always do.
     """
@@ -217,7 +217,7 @@ def _known_by_engine(facts, names, part):
 
 
 def of_independent(diagnostics, length):
-    """Return the Diagnostics of independent draws, so many of each chain, with the verdict.
+    """Return the Diagnostics of independent draws, ``length`` of each chain, with the verdict.
 
     They need no chain diagnostics: their engine says in ``checked`` what it checked instead.
     """

@@ -33,12 +33,13 @@ class Lengths:
     Attributes
     ----------
     turn, weak : pair of float and float
-        Angle of trajectories and its jitter, where reports decide less than this share of the effects on average: those have
-        long tails, in which a right angle leads too short a way. Bank: half and double of ``weak`` show nothing.
+        Angle of trajectories and its jitter, where reports decide less than this share of the effects on average. Such
+        effects have long tails, and a right angle leads too short a way in them. Bank: half and double of ``weak`` show
+        nothing.
     aimed, acceptable : float
         Chains go on while interval ends have errors above the first share of what is aimed at, and, where that takes more,
         above the second share of the largest that is accepted. Derived: chains estimate these
-        errors, and a margin of 30 % and of an eighth keeps those of the final draws below both.
+        errors, and a margin of 30 % and of an eighth keeps the errors of the final draws below both.
     times : int
         The most of the draws asked for; there are more where gradients cost little. Bank: half and double show nothing.
     cost : float
@@ -51,7 +52,7 @@ class Lengths:
         Draws of a short run of NUTS, and discarded ones before it and, where coordinates are whitened, before the run whose
         draws are used. Bank: halving the class harms one problem in four, and doubling it another one.
     accepted, careful : float
-        Acceptance rate of NUTS, and that of another run where draws diverged. Derived: Hoffman and Gelman (2014, JMLR 15)
+        Acceptance rate of NUTS, and of another run where draws diverged. Derived: Hoffman and Gelman (2014, JMLR 15)
         find .6 to .9 best; a step that is accepted at .99 is some four times as short, and follows what .85 misses.
     """
 

@@ -16,18 +16,18 @@ LEVELS = ndtr(np.array([-5.6, -5.0, -4.4, -3.8, -3.2, -2.6, -2.0, -1.4, -0.7, 0.
 
 @dataclass(frozen=True)
 class Accuracy:
-    """By how much what no draws decide is off: guards, measured between engines that share no code.
+    """Errors of numbers that come without draws: guards, measured between engines that share no code.
 
     Attributes
     ----------
     solved, rough : float
-        Interval ends that solve an integral, and those by moments of second order in the saddle point, in posterior sds.
-        Measured: eight ends of randomized response (5 of 20 to 2,700 of 10,000 reports) lie within 2e-5 sd of those of a
-        grid of two million points, and the tests compare the rest at 1e-4. It is a thousandth of LIMITS.end_error: half and
-        double are below what any page shows.
+        Interval ends that solve an integral, and ends by moments of second order in the saddle point, in posterior sds.
+        Measured: eight ends of randomized response (5 of 20 to 2,700 of 10,000 reports) lie within 2e-5 sd of a grid's
+        ends with two million points, and the tests compare the rest at 1e-4. It is a thousandth of LIMITS.end_error:
+        half and double are below what any page shows.
     integral, expanded : float
         Log-evidences by the saddle point, in nats: the part of the integrals of factors, at large concentrations, and all of
-        it where factors are expansions, most where categories are few. Measured: as those of ends.
+        it where factors are expansions, most where categories are few. Measured: on the same surveys as the ends.
     """
 
     solved: float = 1e-4
@@ -147,7 +147,7 @@ def _bounds(x, w, level):
 
 
 def _ends(x, w, levels, first, last):
-    """Return (lower, upper, and the error of each) of draws (S,), of which those between two values are not put in order."""
+    """Return (lower, upper, and the error of each) of draws (S,); draws between two values are not put in order."""
     some = np.flatnonzero((x <= first) | (x >= last))
     some = some[np.argsort(x[some])]
     at, weight = x[some], w[some]
@@ -184,8 +184,8 @@ def beta_ends(mean: "np.ndarray | float", sd: "np.ndarray | float", levels) -> l
 def ends_of_sums(weights: np.ndarray, mean: np.ndarray, sd: np.ndarray, levels) -> list[np.ndarray]:
     """Return the quantiles, one array a level, of Σ_c w_c p_c, where p_c are independent with beta laws.
 
-    Those of the beta law on an interval that has the first four moments of the sum (Pearson's type I): a large cell whose
-    share is known moves the others to where a beta law on (0, 1) is less skewed than they are. Exact for one cell.
+    They belong to the beta law on an interval that has the first four moments of the sum (Pearson's type I). A beta law on
+    (0, 1) would be less skewed than the sum where the share of a large cell is known. Exact for one cell.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ def ends_of_sums(weights: np.ndarray, mean: np.ndarray, sd: np.ndarray, levels) 
 def _quantiles(draws: np.ndarray, levels: np.ndarray) -> np.ndarray:
     """Return the quantiles of each column of draws (S, k) at its own levels (m, k), as np.quantile does.
 
-    Columns are ordered, as far as the levels ask for it, so many at a time that they stay in the processor's cache.
+    Columns are ordered as far as the levels ask for it, in batches that stay in the processor's cache.
     """
     out, step = np.empty(levels.shape), max(1, ORDERED // len(draws))
     for start in range(0, draws.shape[1], step):

@@ -79,7 +79,7 @@ class WeightedDraws:
         return self.judged()
 
     def judged(self, kept: int | None = None, limits: Limits = LIMITS) -> Verdict:
-        """Return the Verdict where so many draws are kept, by default and at most as many as were weighted."""
+        """Return the Verdict where ``kept`` draws are kept; the default, and the maximum, is all that were weighted."""
         drawn = self.log_weight.size
         kept = drawn if kept is None else min(kept, drawn)
         least, worst = self.squares
@@ -211,7 +211,7 @@ def moments(values: np.ndarray, weight: np.ndarray, kept: int | None = None) -> 
     weight : (N,) array
         Normalized.
     kept : int, optional
-        S, where the errors are those of resampled draws.
+        S, the number of resampled draws; None for the errors of the weighted draws.
     """
     noise, most = weight**2, float(len(values) if kept is None else kept)
     if kept is not None:
@@ -225,7 +225,7 @@ def moments(values: np.ndarray, weight: np.ndarray, kept: int | None = None) -> 
 
 
 def enough(make: Callable[[int], WeightedDraws], size: int, most: int) -> tuple[WeightedDraws, Verdict]:
-    """Return weighted draws of which so many are kept, and the verdict: made again with more where these would do.
+    """Return weighted draws to keep ``size`` of, and the verdict; they are made again with more where more are enough.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ def resample(weight: np.ndarray, rng: np.random.Generator, size: int | None = No
 
 
 def left_out_of_counts(posterior: Any, values: np.ndarray, counts: np.ndarray, coords: Mapping[str, Any]) -> Any:
-    """Return the ELPDData of ``arviz.loo`` for observations of which many are alike, from one of each kind.
+    """Return the ELPDData of ``arviz.loo`` for observations, many of them alike, from one of each kind.
 
     Parameters
     ----------

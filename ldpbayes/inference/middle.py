@@ -11,7 +11,7 @@ from ldpbayes.inference.newton import Steps, climb
 def decided(variances: np.ndarray) -> np.ndarray:
     """Return which share of effects the reports decide, from their variances in units of the prior's.
 
-    At most .98, which bounds the information of reports by that of fifty priors.
+    At most .98, which bounds the information of reports by the information of fifty priors.
     """
     return np.clip(1 - variances, 0.0, 0.98)
 

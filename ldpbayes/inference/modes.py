@@ -18,8 +18,8 @@ class Looking:
     Attributes
     ----------
     draws : int
-        Of P from the prior. Derived: ten beyond the box where a mode has ``LIMITS.unseen`` / 2 of the prior. Bank: half and
-        double show nothing.
+        Draws of P from the prior. Derived: ten lie beyond the box where a mode has ``LIMITS.unseen`` / 2 of the prior.
+        Bank: half and double show nothing.
     likely : float
         Independent draws of the posterior that they must be worth. Derived: with 20 the error of a share is .1, and where
         they are worth fewer, the reports say so much that they leave no two modes. Bank: half and double change no number.

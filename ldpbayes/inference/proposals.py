@@ -19,8 +19,8 @@ class StudentT:
     root : (u, u) array
         R, whose columns are the axes.
     degrees : float
-        Of freedom. Derived: tails |v|^−(8 + u) are heavier than those of a posterior under a normal prior, which keeps
-        weights bounded, and eight have all moments that a fit takes. Bank: half and double show nothing.
+        Degrees of freedom. Derived: tails |v|^−(8 + u) are heavier than a posterior's under a normal prior. This keeps
+        weights bounded, and eight degrees have all moments that a fit takes. Bank: half and double show nothing.
     """
 
     centre: np.ndarray
@@ -29,9 +29,9 @@ class StudentT:
 
     @classmethod
     def standard(cls, size: int, each: float) -> "StudentT":
-        """Return the one about zero with unit axes, and so many degrees of freedom for each of them.
+        """Return the t about zero with unit axes, and ``each`` degrees of freedom for each axis.
 
-        In many dimensions the radius of a t with few degrees misses that of the posterior.
+        In many dimensions the radius of a t with few degrees misses the posterior's radius.
         """
         return cls(np.zeros(size), np.eye(size), max(cls.degrees, each * size))
 
@@ -285,7 +285,7 @@ class FromPrior:
     frame : Arrow or Conditional
         What the coordinates are of.
     uniforms : int
-        How many uniform numbers a draw takes. Derived: none.
+        How many uniform numbers a draw takes. Derived: none, for a prior draws with its own random numbers.
     """
 
     prior: Any

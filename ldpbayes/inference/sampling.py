@@ -96,7 +96,7 @@ def going_on(
 
 
 def _every(step, before, run):
-    """Return every so many of the draws of a Run, as many of which came before it."""
+    """Return every ``step``-th draw of a Run; ``before`` draws were made before it."""
     chosen = slice((-1 - before) % step, None, step)
     return run._replace(z=run.z[:, chosen], stats={name: values[:, chosen] for name, values in run.stats.items()})
 
@@ -167,7 +167,7 @@ def by_nuts(
     ----------
     density : Density
     start : (k, u) array
-        Coordinates near some of which chains start.
+        Candidate coordinates: each chain starts near one of them.
     chains : int
     rng : numpy.random.Generator
     watch : Watch or None

@@ -21,7 +21,7 @@ VERDICTS = ("reports", "prior", "conflict")
 
 @dataclass(frozen=True)
 class PowerScaling:
-    """From where on a posterior hangs on its prior.
+    """From where on a posterior depends on its prior.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class PowerScaling:
         Distance a doubling. Format: the limit of ``arviz_stats.psense_summary``.
     moved : float
         A move matters where the mean or an end moves by more than this share of an sd a doubling, and by more than
-        ``floor``. Derived: a tenth of an sd is what an interval's end may be off by (LIMITS.end_error), and nobody reads.
+        ``floor``. Derived: a tenth of an sd is the accepted error of an interval's end (LIMITS.end_error).
     priors : float
         Ends next to 0 and 1 cannot move: a move matters there, too, where more than this share of the information is the
         prior's. Derived: above a half the prior says more than the reports.

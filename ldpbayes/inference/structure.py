@@ -212,7 +212,7 @@ class Arrow:
         return self.centre, self.shared, self.blocks, self.border
 
     def _parts(self, u):
-        """Return the shared ones (…, s) of coordinates or unknowns, and those of cells (…, cells, k)."""
+        """Return coordinates or unknowns in two parts: the shared ones (…, s), and the cells' own (…, cells, k)."""
         start = len(self.shared)
         return u[..., :start], u[..., start:].reshape(*u.shape[:-1], *self.blocks.shape[:2])
 

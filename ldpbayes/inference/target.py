@@ -34,8 +34,8 @@ class Target:
         Normality (see bending.Bend) where each cell has its own effects. Derived: it is negative where reports bound
         effects, as those of weak cells do, rather than saying where they are. Bank: half and double change no number.
     ends : int
-        Interval ends of so many entries of P are judged, evenly spaced ones of more. Measured: judging all of a hundred
-        cells takes longer than drawing. Bank: half and double change no number.
+        The most entries of P whose interval ends are judged; of more entries, evenly spaced ones are. Measured: judging all
+        of a hundred cells takes longer than drawing. Bank: half and double change no number.
     """
 
     prior: Any

@@ -24,8 +24,8 @@ class Limits:
         Chains are accepted from this effective sample size of their worst quantity on. Derived: 100 for each of four
         chains, below which estimates of R-hat and of the size are noise (the same paper).
     k_hat : float
-        Weights are accepted below this Pareto shape, if more than ``unseen`` hangs on it. Derived: Vehtari et al. (2024,
-        JMLR 25): above it the draws that a mean needs grow beyond what is made.
+        Weights are accepted below this Pareto shape. The shape is asked for where the unseen share of weight may exceed
+        ``unseen``. Derived: Vehtari et al. (2024, JMLR 25): above it the draws that a mean needs grow beyond what is made.
     unseen : float
         Share of all weight that may be expected beyond the largest weight drawn. Derived: a mean three sd away moves by
         .03 sd at most. As much of a posterior may lie where no draw is.
@@ -39,7 +39,7 @@ class Limits:
         of a customary test; the worst of at most twenty counts.
     margin : float
         More draws aim at this multiple of what is asked, so that chance does not call for them again. Derived: an effective
-        size of 400 is estimated to some 10 %, two sd of which are a fifth and more.
+        size of 400 is estimated with an sd of some 10 %, and two sd are a fifth.
     most : int
         Times the draws made so far that the same method may go on to. Derived: errors fall to a quarter; what needs more
         has another method that is cheaper.
@@ -61,7 +61,7 @@ class Limits:
 
     @property
     def squares(self) -> float:
-        """Share of the draws that weights must be worth for squared distances from the mean, which sds and tails hang on.
+        """Share of the draws that weights must be worth for squared distances from the mean, which decide sds and tails.
 
         Half as many as for means: the square of a normal quantity has twice the variance, in units of its own mean.
         """
@@ -88,9 +88,11 @@ class Verdict:
     next : {"done", "more", "other"}
         What to do: nothing, go on with more draws of the same method, or take another method.
     times : int
-        How many times the draws made so far would do, where the next step is "more". Derived: else 1.
+        How many times the draws made so far are needed. Derived: the square of error over accepted error, for errors fall
+        as 1/√draws; 1 where the next step is not "more".
     lacking : float
-        How many times the draws asked for would do, where the only problem is the error of interval ends. Derived: else 0.
+        How many times the draws asked for make the interval ends exact enough. Derived: the same
+        square, by ``Limits.margin`` and the multiple that was made; 0 where the ends are not the only problem.
     """
 
     accepted: bool = True
@@ -191,8 +193,8 @@ def of_weights(
     -----
     Under a Pareto tail with shape k the share of the weight beyond the largest of M tail draws is e M^{k−1}, e the share
     in excess of the tail's beginning. Where that is below ``limits.unseen``, a mean three sd away moves by .03 sd at most,
-    and k-hat, which is noise where weights are nearly equal, is not asked. It matters where thousands of cells are judged,
-    of which some have a large k-hat by chance.
+    and k-hat, which is noise where weights are nearly equal, is not asked. Without this rule, some of a thousand cells
+    would be rejected because their k-hat is large by chance.
     """
     kept = drawn if kept is None else kept
     text = f"Pareto k-hat {k_hat:.2f}, {effective:.0f} effective of {drawn} draws"

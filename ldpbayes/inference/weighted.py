@@ -1,19 +1,20 @@
 """Weighted draws: a mode, a proposal about it, weights on the true density, a verdict, and more draws for exact ends.
 
-1. Newton's method finds the mode of the density in the unknowns. Where effects have learnt scales, it is the middle of the
-   posterior that counts, and coordinates are those of the scales and of the effects given these (inference.conditional).
+1. Newton's method finds the mode of the density in the unknowns. Where effects have learnt scales, the middle of
+   the posterior takes its place. Coordinates are then the scales, and the effects given the scales
+   (inference.conditional).
 2. A multivariate t about it, beside wider ones, proposes draws. The next are proposed by t distributions with the means and
    covariances of clusters of these draws, weighted by the true density, and others at places where weights are large,
    until weights hold or rounds are over.
 3. Weights are judged by their tail, by draws along axes, and by draws of the prior that lie where no other draw is.
-4. There are more draws of the best proposal until interval ends are as exact as is aimed at, or more would be dear.
+4. The best proposal makes more draws until interval ends are as exact as ``Weighting.aimed``, or draws become dear.
 
-Steps 2 and 4 are loops with limits of their own. That of step 2 seeks a proposal: it tries ``Weighting.rounds`` of them, of
-at most as many draws as are affordable. That of step 4 keeps what is best and makes more draws: it ends at the number
-that errors or the verdict ask for, at what is affordable where draws are accepted already, and at what memory holds where
-they would be refused otherwise; or where more draws are no better.
+Steps 2 and 4 are loops with limits of their own. Step 2 tries ``Weighting.rounds`` proposals, each with at most as many
+draws as are affordable. Step 4 keeps the best proposal and makes more draws of it. It ends at the number that errors or
+the verdict ask for, or where more draws are no better. Accepted draws end at what is affordable, rejected ones at what
+memory holds.
 
-What is not accepted goes to chains or NUTS.
+A problem whose draws are not accepted goes to chains or NUTS.
 """
 
 import math
@@ -48,9 +49,11 @@ class Weighting:
         Entries of the likelihood that draws of a proposal may visit, for the sake of exact ends. Measured: a second. Bank:
         half and double show nothing.
     draw : float
-        Entries of the likelihood that a draw is worth without them. Measured: random numbers, weights, ordered values.
+        Entries of the likelihood that a draw costs without them. Measured: the time of its random numbers, weight and
+        place in order, over the time of an entry.
     entry : float
-        Floating-point operations that an entry of the likelihood is worth. Measured: of a Cholesky factor.
+        Floating-point operations that an entry of the likelihood costs. Measured: operations of a Cholesky factor in the
+        time of an entry.
     aimed : float
         Error of interval ends, in posterior sd, that more draws aim at. Derived: 5/8 of LIMITS.end_error, which an estimate
         of it then seldom exceeds. Bank: half and double show nothing.
@@ -79,7 +82,7 @@ class Weighting:
     widened : float
         How many times wider than its cluster each is, which ends where another begins. Bank: at 1, two lists go to NUTS.
     far : tuple of float
-        Distances from the mean along axes, in posterior sd, at which weights are looked at. Derived: each is some 3/2 of the
+        Distances from the mean along axes, in posterior sd, at which weights are computed. Derived: each is some 3/2 of the
         one before, and beyond nine a normal law has nothing. Bank: half and double change no number of seven.
     missed : float
         The largest weight accepted there, in units of the mean weight. Derived: of 4,096 draws one with a weight of 50 has
@@ -113,7 +116,7 @@ class Weighting:
         return self.draw + target.reports.visited + factor
 
     def affordable(self, target: Target, width: int = 1) -> int:
-        """Return how many draws are cheap, a power of two, where each holds so many numbers."""
+        """Return how many draws are cheap, a power of two, where each holds ``width`` numbers."""
         most = min(self.work / self.cost(target), MOST_HELD / width)
         return 2 ** int(math.log2(max(most, 1)))
 
@@ -137,14 +140,15 @@ class Draws:
     judged : (N, …) array
         Quantities that have interval ends which are judged.
     missed : float
-        The largest weight along the axes, in units of the mean weight. Derived: 0 where nobody looked.
+        The largest weight along the axes, in units of the mean weight. Derived: the maximum over the
+        places of ``Weighting``; 0 before the axes are checked.
     heavy : (k, u) array
         Coordinates of places there whose weights are large.
     outside : float
-        Share of the posterior, by draws of the prior, that is surely outside the box of the weighted draws of P. Derived: 0
-        where nobody looked.
+        Share of the posterior, by draws of the prior, that is surely outside the box of the weighted draws of P.
+        Derived: from draws of the prior (modes.py); 0 before they are made.
     prob : float
-        Of the intervals. Format: 95 %, the default of ``fit``.
+        Probability of the intervals. Format: 95 %, the default of ``fit``.
     weighting : Weighting
     """
 
@@ -240,7 +244,7 @@ class Proposal:
     prior : FromPrior, optional
     weighting : Weighting
     parts : pair of tuple of StudentT or SplitProposal and (k,) array, optional
-        What stands for ``law`` and ``rest``: one for each cluster of the draws, and their shares.
+        In place of ``law`` and ``rest``: one distribution for each cluster of the draws, and their shares.
     heavy : tuple of (u,) arrays
         Places with large weights, about which there is a t each.
     """
@@ -291,7 +295,7 @@ class Proposal:
 
     @staticmethod
     def _whole(law, rest):
-        """Return the distribution of all coordinates, by that of those that are not given anything."""
+        """Return the distribution of all coordinates, by the marginal of the first and the conditional of the rest."""
         return law if rest is None else SplitProposal(law, rest)
 
     def refitted(self, draws: Draws) -> "Proposal | None":

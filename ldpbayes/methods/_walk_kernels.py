@@ -65,7 +65,7 @@ def place(u, z, frame, room):
 
 @compiled(nogil=True, fastmath=FAST)
 def steps_and_deviations(u, z, out, frame, degrees, room):
-    """Return the log-density of walk and weights given the scales, and that of η given the walk, and pull gradients back.
+    """Return the log-density of walk and weights given the scales and of η given the walk, and pull gradients back.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def steps_and_deviations(u, z, out, frame, degrees, room):
     Returns
     -------
     tuple of float
-        The log-density, without that of the pseudo-reports, and its gradient in log σ and in log τ.
+        The log-density, without the pseudo-reports, and its gradient in log σ and in log τ.
     """
     _, spread, _, c, m = frame
     stiff, prior, flow, narrow, share = room
@@ -134,7 +134,7 @@ def density(u, out, frame, law, room, form):
     law : tuple
         Rates of the exponential priors of σ and of τ, (2,) array, and the degrees of freedom of the steps.
     room : tuple
-        That of place, and an array (3a + 1,) to work in.
+        The room of place, and an array (3a + 1,) to work in.
     form : tuple of arrays
         The likelihood; see forms.Forms.
     """

@@ -42,7 +42,7 @@ class MethodAnswer:
 
     @cached_property
     def posterior(self) -> Posterior:
-        """Draws of all quantities, those of F among them, and what is known beside them."""
+        """Draws of all quantities, F among them, and numbers that the draws do not decide."""
         completion = Completion(self.method.chains, self.method.draws, self.asked["ci_prob"])
         run = self.problem, self.outcome, self.rng, self.watch
         if not self.problem.alone:

@@ -19,7 +19,7 @@ from ldpbayes.methods.plan import Pace, Preparation, Refusal
 from ldpbayes.methods.problem import Problem, problem_of
 from ldpbayes.methods.watch import Watch
 
-#: What a fit adds to a posterior of separable reports, and of others; operations are those of a draw of F.
+#: What a fit adds to a posterior of separable reports, and of others; operations are in units of a draw of F.
 SEPARABLE_BESIDE, BESIDE = Pace(0.03, 2.5e-3, 1e-9), Pace(0.05, 3e-3, 1e-9)
 
 

@@ -37,7 +37,7 @@ class Posterior:
     exact, stats : dict of str to array
         Entries of result.EXACT, and what a sampler says of each draw.
     coords : dict
-        Labels of dims that are not those of the data.
+        Labels of dims that differ from the data's.
     effective : dict, optional
         As in diagnostics.summarize.
     known_at : callable, optional
@@ -139,7 +139,7 @@ class Completion:
         return Posterior(draws, diagnostics, facts, {}, outcome.stats, named | coords, None, known_at, mean)
 
     def diagnostics(self, outcome: Outcome, shape: tuple[int, ...], watch: Watch, share: float = 1.0) -> Diagnostics:
-        """Return what a method says of its draws, of which this shape (chains, draws, …), a share, is left."""
+        """Return what a method says of its draws; ``shape`` (chains, draws, …), a share of them, is left."""
         said = outcome.diagnostics(watch.interrupted or shape[0] != self.chains or shape[1] < self.draws, share)
         if outcome.independent or not said.interrupted:
             return said
@@ -187,7 +187,7 @@ def of_answers_alone(posterior: Posterior, collection: Any) -> Posterior:
     Parameters
     ----------
     posterior : Posterior
-        Of all categories, of which a method says little exactly once some are joined.
+        Of all categories; few of a method's exact numbers remain once categories are joined.
     collection : Collection
     """
     draws = {
@@ -226,7 +226,7 @@ def of_draws(
     coords: dict[str, Any] = {}
     if data.owners:
         draws, allocated = collapse(draws, data.owners), None if allocated is None else collapse(allocated, data.owners)
-        mean = None  # of F alone: that of the compliers is no function of it
+        mean = None  # of F alone: the compliers' mean is no function of it
         coords = {"category": list(data.answers)}
     variables: dict[str, tuple] = {"distribution": (data.dims, draws)}
     variables |= ({} if allocated is None else {"frequency": (data.dims, allocated)}) | derived

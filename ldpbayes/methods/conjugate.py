@@ -1,7 +1,7 @@
 """Conjugate posteriors at the nodes of a prior, mixed by what the reports say of each: nodes × servers × cells at once.
 
 A Dirichlet prior is one node, and one collection is one cell. Draws are shared out by the nodes' posterior weights. Where
-they have weights, those of all nodes are weighted together by the true likelihood, which also corrects the nodes' weights.
+draws need weights, all nodes' draws are weighted together by the true likelihood, which also corrects the nodes' weights.
 """
 
 import functools
@@ -216,7 +216,7 @@ def _samples(server, nodes, counts, rngs, several):
 
     @functools.cache
     def entries(ci_prob=None):
-        """Return entries of all cells; where a probability is given those of the ends of intervals."""
+        """Return entries of all cells: ends of intervals where a probability is given, else moments."""
         if ci_prob is None:
             moments = entries_of(server, nodes) if server.exact else {}
             return {name: x for name, x in moments.items() if nodes.single or name.startswith(("distribution", "frequency"))}

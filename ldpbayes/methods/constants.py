@@ -1,4 +1,4 @@
-"""Constants of the methods that no result hangs on: mathematics, codes and limits of memory, each with its reason."""
+"""Constants of the methods that no result depends on: mathematics, codes and limits of memory, each with its reason."""
 
 #: Mathematics: Prior sds that no node stands beyond: N(0, 1) has 1e-15 there.
 FARTHEST = 8.0
@@ -7,7 +7,7 @@ FARTHEST = 8.0
 BEYOND, CURVE = 3.0, 4001
 #: Mathematics: What a log-evidence that cannot be computed counts as: no double is near it.
 NOTHING = -1e300
-#: Memory: Engines of a cell that are kept, for the memory of many: as many as nodes, and more.
+#: Memory: Engines of a cell that stay in memory: more than nodes.
 ENGINES = 256
 #: Mathematics: Quantiles are sought from the logarithm of the least double on, in more steps than bisection needs, until
 #: the level is met to this share of the tail.
@@ -30,7 +30,7 @@ COVARIANCES, DEPENDENT, MOST_COVARIANCES = 2000, 500, 10**6
 #: Memory: GB of the likelihood of reports, and categories of an expansion, beyond which moments are refused for the memory.
 #: The bank's 317 problems never cross it.
 LARGEST, MAX_FACTORS = 12.0, 200_000
-#: Memory: Draws of P hold at most so many numbers; P, F and their summary take some ten times the bytes of one such array.
+#: Memory: Draws of P hold at most this many numbers; P, F and their summary take some ten times the bytes of one such array.
 #: The bank's 317 problems never cross it.
 MAX_DRAWN = 1e8
 #: Memory: Rows with more entries than this are never written out: 512 MB. The bank's 317 problems never cross it.

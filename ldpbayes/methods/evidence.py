@@ -86,12 +86,12 @@ class BayesFactors:
 def log_bayes_factors(collection, prior=REFERENCE, *, known=None, limit: float = Cost.beside) -> BayesFactors:
     """Return the log-evidences of Jeffreys, flat and learnt priors, and of the prior used, where they are cheap.
 
-    Where the categories have an order, that of the smooth prior too.
+    Where the categories have an order, the smooth prior's log-evidence too.
 
     Separable reports have evidences that are exact for short polynomials, else to second order in the saddle point of their
-    factors, for many concentrations at once. Other reports have those of the surrogate, expanded once and mended by
-    the weights of a few draws, or by the evidence that the fit found; what a second expansion, at the learnt prior's mean,
-    changes adds to the error.
+    factors, for many concentrations at once. Other reports have the evidences of the surrogate, expanded once and
+    corrected by the weights of a few draws, or by the evidence that the fit found. A second expansion, at the learnt
+    prior's mean, shows a change that adds to the error.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def _factors(problems, evidences, known, limit):
         if (problem.collection is not None and problem.collection.ordered) or prior.kind == "walk":
             smooth = Smooth(n_categories=a)
             reference = "smooth" if prior == smooth else used
-            # Its particles take as long as so many draws.
+            # Its particles take as long as 4,000 draws.
             seconds = HMC.pace.operation * 4000 * walk.operations(problem, HMC.written)
             if seconds < (10 * limit if reference == "smooth" else limit):
                 whole, rng = replace(problem, prior=smooth), np.random.default_rng(0)
@@ -235,7 +235,7 @@ class _Evidences(Products):
         return logs + self.constant[sets, None] + gammaln(a * alpha) - a * gammaln(alpha), error
 
     def moved(self, alphas):
-        """Return by name what errors, (k,), symmetric concentrations have beyond those of ``found``."""
+        """Return by name the errors, (k,), that symmetric concentrations have beyond the errors in ``found``."""
         return {}
 
 

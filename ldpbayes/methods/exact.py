@@ -122,7 +122,7 @@ class Exact(AbstractPosterior):
     Notes
     -----
     Under such a prior the attrs have the log-evidence with the hyperparameter integrated over, ``log_bayes_factor_jeffreys``
-    (its difference to that of Jeffreys' prior; above 0 favours this prior), and mean, lower and upper end of the
+    (its difference to the log-evidence of Jeffreys' prior; above 0 favours this prior), and mean, lower and upper end of the
     hyperparameter.
 
     References
@@ -157,7 +157,7 @@ class Exact(AbstractPosterior):
 def fit_alone(
     cells: Any, prior: Any, sizes: Mapping[str, Any], seeds: list[int], settings: Mapping[str, Any]
 ) -> list[MethodAnswer]:
-    """Return the Answers of cells whose posteriors are all exact, in one computation; none where that of some cell is not.
+    """Return the Answers of cells whose posteriors are all exact, in one computation; none where some posterior is not.
 
     Parameters
     ----------

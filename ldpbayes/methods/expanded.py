@@ -37,15 +37,16 @@ from ldpbayes.methods.constants import (
 class ExpandedFactors:
     """Factors g^{α−1} exp(b g + D/s² [log(1 + s d) − s d]), d = g − c, for the conditioned product.
 
-    The bracket is −D d²/2 + s D d³/3 − …: as s goes to 0 the factor is a Gaussian times a power, and with s = 1/c that of a
-    category whose reports name no other.
+    The bracket is −D d²/2 + s D d³/3 − …: as s goes to 0 the factor is a Gaussian times a power. With s = 1/c it is the
+    factor of a category whose reports name no other.
 
     Attributes
     ----------
     alpha, linear, curvature : (a,) arrays
         α > 0, b, and D > 0.
     centre, skew : (a,) arrays or 0
-        c, and s ≥ 0 with s c < 1. Derived: at 0 the factor is a Gaussian times a power.
+        c, and s ≥ 0 with s c < 1. Derived: from the third derivative of the log-likelihood; without one s is 0, and the
+        factor is a Gaussian times a power.
     """
 
     alpha: np.ndarray
@@ -115,7 +116,7 @@ class TiltedProposal(TiltedFactors):
     Attributes
     ----------
     whole : ExpandedFactors
-        The factors of all categories; those of the base class are the distinct ones.
+        The factors of all categories; the attributes of the base class hold the distinct ones.
     group : (a,) int array
         Which of the distinct factors each category has.
     """
@@ -173,11 +174,11 @@ class Expansion:
     first : int
         Those for a point that only has to be near the mean. Bank: half and double change no number of five.
     settled : float
-        Posterior sds, all categories together, by which the mean may move in the last. Derived: draws from there lose
-        nothing in weight; answers without draws, which expand there too, show a move of five times that.
+        Posterior sds, all categories together, by which the mean may move in the last round. Derived: draws from
+        there lose nothing in weight. Answers without draws expand there too, and state a move of five times this.
     logarithm, entry, factor : float
-        Operations of a logarithm of a report, of an entry of the rows in all rounds, and of a category's factor, in those of
-        an entry in one likelihood. Measured: on one core.
+        Operations of a logarithm of a report, of an entry of the rows in all rounds, and of a category's factor. The unit
+        is the work of an entry in one likelihood. Measured: on one core.
     """
 
     first: int = 3
@@ -187,11 +188,11 @@ class Expansion:
     factor: float = 4e5
 
     def weighing(self, rows, size):
-        """Return the operations of the likelihoods of so many draws."""
+        """Return the operations of the likelihoods of ``size`` draws."""
         return size * rows.n_rows * (self.logarithm + rows.n_categories * rows.entry_work)
 
     def work(self, rows, nodes):
-        """Return the operations of expansions, and of the factors at so many nodes."""
+        """Return the operations of expansions, and of the factors at all nodes."""
         return self.entry * rows.n_rows * rows.n_categories + self.factor * nodes * rows.n_categories
 
 
@@ -249,8 +250,8 @@ def pilot(rows, alpha):
 def expanded(rows, alpha, pilot):
     """Return the ExpandedFactors with the log-likelihood's gradient, curvature and skewness at a pilot.
 
-    The skewness of category x is that of Σ w log(m_j + M_jx p_x), m_j the mean of row j elsewhere and M_jx = L_jx − m_j: a
-    third derivative of 2 Σ w M³/u³, where D/s² log(1 + s d) has 2 s D.
+    The skewness of category x is the skewness of Σ w log(m_j + M_jx p_x), m_j the mean of row j elsewhere and M_jx =
+    L_jx − m_j: a third derivative of 2 Σ w M³/u³, where D/s² log(1 + s d) has 2 s D.
 
     Parameters
     ----------
@@ -285,7 +286,7 @@ def joined(families):
 
 
 def proposals(engine, size, rng):
-    """Return (draws of p, log of their density over that of the prior), for weights on the true likelihood.
+    """Return (draws of p, log of proposal over prior density), for weights on the true likelihood.
 
     p = g/Σg has the density Π_x p^{α_x−1}/Z_x times ∫ r^{Σα−1} Π_x exp(log_smooth(r p_x) − t r p_x) dr, over the radius; the
     powers of p are the prior's.
@@ -351,7 +352,7 @@ def weighed(draw, log_mass, counts, likelihood, rng, watch):
     Parameters
     ----------
     draw : callable
-        (node, number) → (draws of P, log of their density over that of the node's prior).
+        (node, number) → (draws of P, log of proposal density over the density of the node's prior).
     log_mass : (k,) array
         Of each node, up to a constant: the log of its mass, which the likelihood multiplies.
     counts : (k,) int array

@@ -18,27 +18,28 @@ class Errors:
     Attributes
     ----------
     most : float
-        A summary whose means or sds may be off by more posterior sd is refused. Derived: as LIMITS.end_error.
+        A summary whose means or sds may be off by more posterior sd is refused. Derived: the error that is accepted of an
+        interval's end, LIMITS.end_error.
     margins : pair of float
         Measured: what the sample's third moments predict is multiplied by these, expanded at a point and with a spread
         (which removes most of the third order): products of at most a tenth stayed above the error measured. The first
         multiplies the error by pairs of categories, too.
     left : float
-        Of the third order that an expansion at a point leaves out, one with the spread at its own mean leaves less.
-        Measured: on the surveys of docs/theory/summaries.md.
+        The part of the third order that an expansion with the spread at its own mean leaves out, of what one at a point
+        does. Measured: on the surveys of docs/theory/summaries.md.
     slope, ground, near : float
         Measured: the bound without a sample is slope · ρ · min(1, √(ground a / n)), ρ the largest Σ w L²/u² over Σ w L/u of
         a category; a pilot d posterior sd away multiplies it by (1 + d²)/near where that is above one, and ``near`` does
         where reports are crowded. Errors and bound are in posterior sd. ``ground`` is reports a category, beyond which
         errors fall as 1/√n. Of the 170 cases of docs/theory/summary-boundary.csv it accepts 74, whose error is at most .55
-        of the bound; with half 81, at most .78; with a quarter 86, of which two have errors above the bound; with double
+        of the bound; with half 81, at most .78; with a quarter 86, two of them with errors above the bound; with double
         70. See docs/theory/summaries.md.
     crowded : float
         Share of the categories that a report supports, above which the bound of a summary with a spread is larger. Measured:
         on the same surveys.
     weighed : pair of int
         Least and most draws that are weighted for the evidence of an expansion. Derived: 32 weights show
-        their own error to an eighth. Bank: half and double of the file show nothing.
+        their error to 1/√(2 · 32) = an eighth. Bank: half and double of the file show nothing.
     most_gap, gap_noise : float
         Measured: where H = diag(D) + f1ᵀ + 1fᵀ misses a larger share of the Hessian (of D(p₀ − 1/a), in posterior sd), the
         diagonal does not describe the reports; the second number times a/n is what finitely many reports add to its square.
@@ -64,7 +65,7 @@ ERRORS = Errors()
 
 @dataclass(frozen=True, eq=False)
 class ExpansionAccuracy:
-    """How far the posterior of a summary is from that of its reports, as far as the summary can tell.
+    """Distance between the posteriors of a summary and of its reports, as far as the summary can tell.
 
     Attributes
     ----------
@@ -158,7 +159,7 @@ def accuracy(summary, mean, variance, spread):
 
 
 def _crowded(summary):
-    """Return whether reports support so many categories each that ρ does not tell how far they depend on few of them."""
+    """Return whether reports support too many categories each for ρ to show how far they depend on few reports."""
     supports = summary.supports
     dense = supports is None or supports.sum() > ERRORS.crowded * summary.n_reports * summary.n_categories
     return summary.spread is not None and bool(dense)
@@ -242,13 +243,13 @@ def of_rows(rows, alpha):
     ----------
     rows : Rows
     alpha : (a,) array or None
-        By default that of Jeffreys.
+        By default Jeffreys' prior.
     """
     point, spread = at_mean(rows, alpha)
     seen = trusted(point, alpha)
     summary = replace(Summary.of(rows, point.pilot, spread), sample=rows)
     gained, noise = _gained(rows, summary, np.full(rows.n_categories, 0.5) if alpha is None else alpha)
-    # What the evidence gains is a sum over the dimensions, of which that of one is a part.
+    # The gain of the evidence is a sum over the dimensions; one dimension has a part of it.
     error = max(ERRORS.left * seen.error / ERRORS.margins[0], seen.pairs)
     error += (abs(gained) + 2 * noise) / math.sqrt(rows.n_categories - 1)
     return replace(summary, value=summary.value + gained), replace(seen, error=error, evidence=noise)

@@ -86,7 +86,7 @@ class OverFloors:
             if not left.size:
                 break
         log_evidence[left[far > 1]] = NOTHING  # a posterior sd: far from the mode
-        # The average likelihood is below that of the mean: where the factors' expansion says otherwise, it is far from both.
+        # The average likelihood is below the likelihood of the mean. An expansion that says otherwise is far from both.
         fit = self.constant + np.array([self.family.log_smooth(g) @ m for g in mean])
         return np.where(log_evidence <= fit, log_evidence, NOTHING), mean, variance, uneven, floor
 
@@ -147,10 +147,10 @@ class OverFloors:
         return expanded.TiltedProposal(uneven.take(self.group)), floor and tuple(array[self.group] for array in floor)
 
     def draws(self, prior, size, rng, made):
-        """Return (draws of P, log of their density over that of the prior) under one prior; proposals are kept in ``made``.
+        """Return (draws of P, log of proposal over prior density) under one prior; proposals are kept in ``made``.
 
-        Those of E given D are gamma variables with E's moments, divided by their sum r. The posterior knows no r: it is
-        given a gamma law near that of the draws, so that no integral over r is needed.
+        Draws of E given D are gamma variables with E's moments, divided by their sum r. The posterior has no r. It is
+        given a gamma law near the law of the draws, so that no integral over r is needed.
         """
         if prior not in made:
             made[prior] = self.proposal(prior)

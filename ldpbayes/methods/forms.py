@@ -67,7 +67,7 @@ class Forms(Apart):
         ----------
         likelihoods : sequence of AbstractLikelihood
         summaries : sequence of Summary or None, optional
-            What stands in for a cell's rows; None takes the rows themselves.
+            In place of a cell's rows; None takes the rows themselves.
         """
         cells, a = len(likelihoods), likelihoods[0].n_categories
         linear, curvature = np.zeros((cells, a)), np.zeros((cells, a))

@@ -22,7 +22,7 @@ class Allocation:
         Operations that exact draws of one collection may take: some seconds. Bank: half and double show nothing.
     least_share : float
         Var(F) from the moments of P is a difference, which the noise of sampled moments drowns below this share of Var(P).
-        Derived: the noise of a variance by 4,000 draws is 2 %, that of such a difference 10 %.
+        Derived: a variance by 4,000 draws has an error of √(2/4000) = 2 %. A difference of a quarter of it has 9 %.
     averaged : int
         Draws of P that give the moments of F. Derived: to 1/√500 of its sd, a few percent. Bank: half and double change no
         number.
@@ -71,8 +71,8 @@ def tallies_given(problems):
 def mixed_frequency_moments(distribution, weight, alpha, n):
     """Return (mean, sd) of F from weighted draws of P, each drawn from the posterior under a Dirichlet prior of its own.
 
-    ``frequency_moments``, by the laws of total expectation and variance: with A = Σα + n of a draw, T has the mean of
-    A P − α, and its variance less that of A P (1 − P).
+    ``frequency_moments``, by the laws of total expectation and variance: with A = Σα + n of a draw, T has the mean
+    of A P − α. Its variance is the variance of A P − α less the mean of A P (1 − P).
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def frequency_draws(rows, distribution, rng, *, signal=None, watch=None, least=m
         Draws of P.
     rng : numpy.random.Generator
     signal : (S, a) int array, optional
-        Draws of the signal tallies (likelihoods.AbstractSampler) that belong to those of P.
+        Draws of the signal tallies (likelihoods.AbstractSampler) that belong to the draws of P.
     watch : Watch, optional
         Shows progress, and keeps at Ctrl-C the draws of F for the first draws of P, if at least ``least``.
     least : float

@@ -27,7 +27,7 @@ class ReportLikelihood:
     ----------
     rows : Rows
     small : int
-        Rows of at most so many entries are one matrix: products along attributes visit fewer numbers, but in many small
+        The most entries of rows that are one matrix: products along attributes visit fewer numbers, but in many small
         steps. Bank: small tables take three times as long without it.
     """
 
@@ -65,24 +65,24 @@ class EffectsPosterior:
     prior : LogLinear
     rows : Rows
     expansion : Quadratic, optional
-        What takes the place of the log-likelihood, but in the weights at the end.
+        Takes the place of the log-likelihood, except in the weights at the end.
     step : float
-        Of the lattice of log σ. Derived: the cores of two neighbours overlap. Bank: at double two of three are apart.
+        Step of the lattice of log σ. Derived: the cores of two neighbours overlap. Bank: at double two of three are apart.
     finer : float
-        The step at most, in units of one over the square root of the effects whose sd it is. Derived: some three posterior
-        sds of log σ.
+        The step at most, in units of one over the square root of the effects whose sd it is. Derived: the posterior
+        sd of log σ is about 1/√(2 · effects) where they are known, so that a step is some three sds at most.
     reach : float
-        The lattice goes so far from the prior's scale. Derived: no posterior mass lies beyond. Bank: half takes twice as
-        long, double changes no number.
+        The farthest that the lattice is from the prior's scale. Derived: no posterior mass lies beyond. Bank: half takes
+        twice as long, double changes no number.
     fall : float
-        Nats by which a node's evidence is below the best one's where the lattice ends. Derived: for e⁻⁸ of the mass. Bank:
-        at half and at double one of three is apart.
+        Nats by which a node's evidence is below the best one's where the lattice ends. Derived: e⁻⁸ = .0003 of the mass
+        of the best node is left out. Bank: at half and at double one of three is apart.
     nodes : int
-        The most of the lattice. Bank: without it tables of three attributes take twice as long.
+        The most nodes of the lattice. Bank: without it tables of three attributes take twice as long.
     effects : int
-        The most. Memory: their Hessian is a dense matrix, of 12 MB.
+        The most effects. Memory: their Hessian is a dense matrix, of 12 MB.
     many : int
-        The log-likelihood of so many times more distinct reports than cells is expanded. Derived: an expansion, a matrix of
+        Distinct reports a cell of the table from which on the log-likelihood is expanded. Derived: an expansion, a matrix of
         cells × cells, visits fewer numbers from one on, and takes a few passes to make. Bank: half and double change no
         number.
     """
@@ -199,7 +199,7 @@ class EffectsPosterior:
         return nested(Cores.of([self], self.grid(), watch), draws, rng, WAYS, watch, "tables")
 
     def outcome(self, draws: int, split: tuple[int, int], rng: np.random.Generator, watch: Any) -> Outcome:
-        """Return the Outcome of so many draws, split in chains, with the evidence, and that of independence."""
+        """Return the Outcome of ``draws`` draws, split in chains, with the evidence, also of independence."""
         prior, drawing = self.prior, self.drawn(draws, rng, watch)
         (effects,), (drawn,), (weights,) = drawing.g, drawing.drawn, drawing.weights
         facts = weights.facts

@@ -36,7 +36,7 @@ def refuse_long(data):
     ----------
     data : Collection, Summarized or Cells
     """
-    # Reports of one number (GRR, Hadamard) are counted or transformed; those of several become a row of bits each.
+    # Reports of one number (GRR, Hadamard) are counted or transformed; reports of several become a row of bits each.
     tallies = (tally for cell in data.collections() for tally in cell.tallies)
     entries = sum(float(len(t.reports)) * data.n_categories for t in tallies if t.reports.ndim > 1)
     seconds, size = Cost().entry * entries, entries / 8e9

@@ -68,7 +68,7 @@ class Merged:
         return self.counts @ chances, self.counts @ (chances * (1 - chances))
 
     def expand(self, mean, cov):
-        """Return mean (a,) and covariance (a, a) of P from those of G.
+        """Return mean (a,) and covariance (a, a) of P from mean and covariance of G.
 
         Cov(P_x, P_y) = ū_x ū_y Cov(G_g, G_h) + [g = h] E[G_g²] Cov(u_x, u_y) with u the shares, whose covariance within
         a group is ū_x ([x = y] − ū_y) / (α_g + 1).

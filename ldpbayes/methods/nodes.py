@@ -106,8 +106,8 @@ class Nodes:
         """Return a draw of z for each draw of P, given the node that it came from, shape (S, d).
 
         Nodes share the posterior of one coordinate out in order: the first has the lowest part with its weight, and so on.
-        Of several coordinates a draw lies between its node and the neighbours, all drawn in until the moments are those of
-        the nodes.
+        Of several coordinates a draw lies between its node and the neighbours. All are drawn in until their moments equal
+        the nodes'.
 
         References
         ----------
@@ -149,14 +149,14 @@ class Placement:
         Prior sds that a rule reaches out to at first, before the reports are looked at. Derived: 1e-6 of the prior lies
         beyond. Bank: half and double show nothing.
     drop : float
-        Derived: nats below the largest density at which a rule ends; e⁻¹⁰ of the mass is left out, and stated. Nodes with
-        less weight are left out, too.
+        Nats below the largest density at which a rule ends, and nodes are left out. Derived: e⁻¹⁰ of the mass is left out,
+        and stated.
     moved : float
         Posterior sds by which the mean of the nodes may be away from the point that reports are expanded at. Derived:
         weights correct what is left, by a few effective draws in a hundred. Bank: half and double show nothing.
     enough : int
         Weighted draws of a node, in each of several cells, from which its evidence is corrected by them alone. Derived: the
-        error of each is then 1/√50 of that of a weight; the products of errors of many cells are large where there are
+        error of their mean is then 1/√50 of a weight's. The product over many cells has a large error where there are
         fewer. Bank: half and double change no number.
     """
 
@@ -167,7 +167,7 @@ class Placement:
     enough: int = 50
 
     def expected(self, mixing: Mixing) -> int:
-        """Return about how many nodes a prior has: half of those of its rules are not light."""
+        """Return about how many nodes a prior has: half of the nodes of a rule have weight."""
         return math.ceil(self.nodes / 2) ** mixing.size
 
     def place(

@@ -39,13 +39,14 @@ class NUTS(AbstractPosterior):
     target_accept : float
         Acceptance rate that the step size is adapted to, in (0, 1). Derived: above PyMC's .8, since
         posteriors bend next to shares of zero. Where draws diverge, the chains are made once more with
-        .99, and the result has it as the attr ``target_accept_used``. Chains that are short of effective draws go on,
-        of which as many draws are kept, at equal distances: the attr ``thinned`` says how far apart.
+        .99, and the result has it as the attr ``target_accept_used``. Chains that are short of effective draws go on.
+        Draws at equal distances are then kept, and the attr ``thinned`` has the distance.
 
     Attributes
     ----------
     most : float
-        As in AbstractPosterior. Derived: it is what is left where nothing else applies, for its model has to be compiled.
+        As in AbstractPosterior. Derived: below every problem's operations, so that ``auto`` asks NUTS last: its
+        model has to be compiled.
 
     Notes
     -----

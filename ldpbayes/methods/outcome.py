@@ -21,7 +21,7 @@ class Outcome:
     tallies : (chains, draws, a) array, optional
         Draws of the true tallies T; None leaves F to be drawn from the rows.
     signal : (chains · draws, a) int array, optional
-        Draws of the signal tallies (likelihoods.AbstractSampler), of which those of T are made at once.
+        Draws of the signal tallies (likelihoods.AbstractSampler), from which T is drawn.
     independent : bool
         Whether the draws are independent; otherwise they form chains.
     effective : float, optional

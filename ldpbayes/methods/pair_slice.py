@@ -38,8 +38,8 @@ class PairSlice(AbstractPosterior):
     draws, tune, chains : int
         Draws kept and draws discarded before them, per chain. Derived: half as many are discarded as kept, as chains of the
         field have. Bank: half and double of ``tune`` show nothing. Chains that are short of draws go on up to
-        ``LIMITS.most`` times as long, of which as many are kept, at equal distances: the attr ``thinned``
-        says how far apart.
+        ``LIMITS.most`` times as long. Draws at equal distances are then kept, and the attr ``thinned`` has
+        the distance.
     thin : int, optional
         Sweeps per draw; by default up to ``sweeps``, as many as take no more than ``thin_work`` operations in all.
     route : {"auto", "rows", "quadratic"}
@@ -55,8 +55,8 @@ class PairSlice(AbstractPosterior):
         Operations. Measured: half a second, two seconds up to which "auto" visits the rows, and minutes beyond which the
         method is refused. Bank: without the quadratic two of four RAPPOR problems are lost.
     expansions : int
-        Of the quadratic, each over a tenth of the tuning draws; the rest settle the chains. Derived: at most ten tenths,
-        less two for these. Bank: half shows nothing, double fails, as there is no tenth left.
+        Expansions of the quadratic, each over a tenth of the tuning draws. Derived: ten tenths, less two in which the
+        chains converge. Bank: half shows nothing, double fails, as there is no tenth left.
     least_accepted : float
         Derived: below this share of accepted sweeps the tails, where the quadratic is worst, are visited too rarely to be
         trusted: a guard.
@@ -150,7 +150,7 @@ class PairSlice(AbstractPosterior):
     def _costs(self, rows):
         """Return (route, (fixed operations, operations per sweep a draw)); from the sizes alone."""
         m, a = rows.n_rows, rows.n_categories
-        # A pair's angle is looked at some ten times, with a logarithm of every row.
+        # A pair's angle is evaluated some ten times, with a logarithm of every row.
         sweeps, pair = self.chains * (self.draws + self.tune), 600 if rows.sizes else 300
         by_rows = 0.0, sweeps * a * (pair + 20 * m)
         expansion = 0.1 * m * a**2 + m * a * self.chains * self._round
@@ -231,7 +231,7 @@ class _Quadratic:
 
 
 def _settle(chains, rows, expansions, length, steps):
-    """Return the _Quadratic expanded around its own draws, so many times; the chains move along with it."""
+    """Return the _Quadratic after ``expansions`` rounds around its own draws; the chains move along with it."""
     around = (chains.alpha / chains.alpha.sum())[None]
     for _ in range(expansions):
         target, seen = _Quadratic(rows, rows.quadratic(around)), []

@@ -19,7 +19,7 @@ class Pace(NamedTuple):
     operation: float
 
     def seconds(self, work: float, n_categories: int) -> float:
-        """Return the predicted seconds of so many operations."""
+        """Return the predicted seconds of ``work`` operations."""
         return self.start + self.category * min(n_categories, 60) + self.operation * work
 
 

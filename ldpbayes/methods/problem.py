@@ -107,7 +107,7 @@ class Problem:
 
     @cached_property
     def accuracy(self):
-        """How far the posterior of a summary is from that of its reports, an ExpansionAccuracy."""
+        """Distance between the posteriors of a summary and of its reports, an ExpansionAccuracy."""
         return trusted(self.likelihood, self.alpha)
 
     @property

@@ -22,14 +22,14 @@ class Products:
     Attributes
     ----------
     operations : float
-        Of one factor at one node, in those of a draw of one category. Measured: on one core.
+        Operations of one factor at one node; the unit is a draw of one category. Measured: on one core.
     rounding : float
-        Measured: error of a log-evidence by counts, in nats; those of larger errors come with the moments.
+        Measured: error of a log-evidence by counts, in nats; larger errors come with the moments.
 
     Parameters
     ----------
     family : PowerFactors or ExpandedFactors
-        k · a factors, the cells one after the other, to whose α that of a prior is added.
+        k · a factors, the cells one after the other; the prior's α is added to theirs.
     constant : (k,) array
         Logs of what the factors leave out of the likelihoods.
     """

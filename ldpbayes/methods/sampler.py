@@ -32,11 +32,11 @@ class Sampler:
     ----------
     written : int
         Entries, distinct reports × categories of all cells, up to which reports enter as they are: a gradient visits them
-        all. Measured: an expansion costs as much as some hundred gradients of so many. Bank: half and double change no
+        all. Measured: an expansion costs as much as some hundred gradients of this size. Bank: half and double change no
         number of two.
     spread : float
-        Of P in the first expansion, as a share of the pooled mean. Derived: the next expansions do not depend on it. Bank:
-        half and double change no number of two.
+        Sd of P in the first expansion, as a share of the pooled mean. Derived: the next expansions do not depend on it.
+        Bank: half and double change no number of two.
     pilot : int
         Draws of a rough posterior that say where to expand. Derived: their means are off by 1/√150 = .08 posterior sd, and
         by .25 in the worst of many categories: what an expansion d sd away leaves out grows by 1 + d² (Errors.near), here
@@ -44,7 +44,7 @@ class Sampler:
         likelihood correct what is left, so that this costs draws and no exactness. Bank: half and double change no number
         of two.
     longest : int
-        Chains become at most so many times as long as the usual number of draws. Derived: twice LIMITS.most, since chains
+        The longest that chains become, in multiples of the usual number of draws. Derived: twice LIMITS.most, since chains
         double. Bank: half and double change no number of two.
     """
 
@@ -128,8 +128,8 @@ class Sampler:
     def _judged(self, problem, run, summaries, rng):
         """Return (Verdict on a Run by what a result shows of it, its Outcome with what was found).
 
-        Where one variable is short of draws, those after it are not looked at, of which the last are the users' own
-        frequencies: of one collection these are drawn once, at the end.
+        Where one variable is short of draws, the variables after it are not judged. The last variable is the users' own
+        frequencies, which are drawn once for one collection, at the end.
         """
         sample, divergences = self._shown(problem, run, summaries, rng), int(np.sum(run.stats.get("diverging", 0)))
         if sample.rejected:
@@ -192,7 +192,8 @@ def pooled_mean(likelihoods):
 
 
 def weighted_entries(values, weight):
-    """Return mean, sd, mcse and ess_bulk of weighted chains: those of the mean of w (x − μ), correlated as it is.
+    """Return mean, sd, mcse and ess_bulk of weighted chains. The error is that of the mean of w (x − μ), with its
+    autocorrelation.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ class Server:
 
     @classmethod
     def work(cls, problem: Any, size: int, placement: Placement) -> tuple[float, str]:
-        """Return (operations of so many draws, why the server applies).
+        """Return (operations of ``size`` draws, why the server applies).
 
         Raises
         ------
@@ -124,7 +124,7 @@ class Factored(Server):
         return self._engines[key]
 
     def _start(self, total):
-        """Return tilts near those of Dirichlet priors of weight ``total``: they grow by what Σα does."""
+        """Return tilts near the ones of Dirichlet priors of weight ``total``: they grow by what Σα grows."""
         near = min(self._tilts, key=lambda sum_then: abs(math.log(sum_then / total)), default=None)
         if near is None:
             return None
@@ -266,7 +266,7 @@ class Expanded(Factored):
         return problem.n_categories * (size + factors), "The expansion of a summary is its likelihood."
 
     def proposed(self, prior: Any, c: int, count: int, rng: Any, watch: Watch, made: dict) -> tuple[np.ndarray, np.ndarray]:
-        """Return (draws of P of one cell, log of their density over that of the prior), from factors under one prior."""
+        """Return (draws of P of one cell, log of proposal over prior density), from factors under one prior."""
         key = key_of(prior)
         if key not in made:
             made[key] = expanded.TiltedProposal(replace(self.families[c], alpha=prior.concentrations()))
@@ -320,7 +320,7 @@ class WeightedServer(Factored):
         return nodes
 
     def log_evidences(self, priors: Any) -> np.ndarray:
-        if self.centre is None:  # of one prior, of which the draws alone say it
+        if self.centre is None:  # one prior: its draws alone give the evidence
             return np.zeros((len(priors), 1))
         return super().log_evidences(priors)
 
@@ -342,7 +342,7 @@ class WeightedServer(Factored):
         return means, variances
 
     def proposed(self, prior: Any, c: int, count: int, rng: Any, watch: Watch, made: dict) -> tuple[np.ndarray, np.ndarray]:
-        """Return (draws of P, log of their density over that of the prior), from factors about the mean under one prior."""
+        """Return (draws of P, log of proposal over prior density), from factors about the mean under one prior."""
         key, alpha = key_of(prior), prior.concentrations()
         if key not in made:
             start = self.engine(prior).mean[0] if self.centre is not None else None
@@ -402,12 +402,12 @@ def key_of(prior: Any) -> bytes:
     return prior.concentrations().tobytes()
 
 
-#: The servers, in the order in which they are asked: those of the method ``exact``, and those of ``surrogate``.
+#: The servers of the methods ``exact`` and ``surrogate``, in the order in which they are asked.
 EXACT, SURROGATE = (SeparableServer, Few), (Expanded, WeightedServer, Floored)
 
 
 def server_of(problem: Any, size: int, placement: Placement, kinds: tuple = EXACT + SURROGATE) -> tuple[type, float, str]:
-    """Return (the first kind of server that applies to a problem, operations of so many draws, why).
+    """Return (the first kind of server that applies to a problem, operations of ``size`` draws, why).
 
     Raises
     ------

@@ -15,15 +15,15 @@ from ldpbayes.methods.servers import SURROGATE
 class Surrogate(AbstractPosterior):
     """Importance sampling from a conditioned-product surrogate of the likelihood; any protocol, any n.
 
-    Under a Dirichlet prior, and under what a prior mixes: Dirichlet priors, or such over a floor. Draws from the surrogates
-    at all nodes are weighted together by the true likelihood, which also corrects the weights of the nodes. Of a summary the
-    expansion is the likelihood: moments are integrals, and the predicted error says how far they are from those of the
+    It serves Dirichlet priors, and priors that mix Dirichlet priors, over a floor or not. Draws from the surrogates at all
+    nodes are weighted together by the true likelihood, which also corrects the weights of the nodes. The expansion of a
+    summary is its likelihood: moments are integrals, and the predicted error says how far they are from the moments by
     reports.
 
     Parameters
     ----------
     draws, chains : int
-        Draws kept, shaped like chains; as many surrogate draws are weighted and resampled, or more where these would do.
+        Draws kept, shaped like chains; as many surrogate draws are weighted and resampled, or more where more are enough.
     placement : Placement
         Of the nodes.
 

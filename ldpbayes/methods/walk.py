@@ -15,7 +15,7 @@ from ldpbayes.methods.forms import Forms
 
 
 def operations(problem, written):
-    """Return the operations of a draw, where so many entries of rows are visited by a gradient."""
+    """Return the operations of a draw, where a gradient visits at most ``written`` entries of rows."""
     entries = 0 if problem.separable is not None else problem.entries
     return 20 * (500 + 40 * problem.n_categories + (entries if entries <= written else 0))
 
@@ -232,7 +232,7 @@ def log_evidence(problem, form, rng):
     """Return (log P(Y) under a random-walk prior, its standard error), by annealed importance sampling.
 
     In the coordinates of its draws the posterior is nearly standard normal: particles move from the standard normal law to
-    it. The error is that of their mean weight.
+    it. The error is the standard error of their mean weight.
 
     Parameters
     ----------

@@ -21,9 +21,9 @@ class Weighted(AbstractPosterior):
 
     Newton's method finds the mode of prior × likelihood in the prior's unknowns. Draws about it are weighted by the true
     density, the weights Pareto-smoothed, and the draws resampled. The structure of the prior says how the first proposals
-    are made: effects with learnt scales are proposed given these scales; those of a table, whose prior with the scales
-    integrated over is known, about their mode at each of a lattice of scales (methods.loglinear); all other unknowns from
-    a multivariate t with the Hessian's shape. Where that asks for it, proposals are fitted to the weighted draws. The
+    are made. Effects with learnt scales are proposed given these scales. The effects of a table are proposed about their
+    mode at each of a lattice of scales (methods.loglinear). All other unknowns come from a multivariate t with the Hessian's
+    shape. Where weights call for it, proposals are fitted to the weighted draws. The
     weights are accepted by one rule: Pareto k-hat below 0.7 and an effective sample of a quarter.
 
     Parameters
@@ -33,11 +33,10 @@ class Weighted(AbstractPosterior):
         cheap.
     unknowns : int
         The most of a prior without learnt scales. Measured: a dense Hessian of 400 takes .1 s to decompose, and weights over
-        so many seldom hold.
+        more are seldom accepted.
     scaled : int
-        Measured: the most where effects have learnt scales: the effects of more are far from their joint mode, and weights
-        about it come to nothing. Where a share of people says what reports know of the others, weights hold for twice as
-        many.
+        The most where effects have learnt scales. Measured: more effects are far from their joint mode, and weights about
+        the mode are rejected. Twice as many are accepted where the prior has pivots.
 
     Notes
     -----
@@ -78,7 +77,7 @@ class Weighted(AbstractPosterior):
             kind, way = "unknowns of effects whose scale is learnt", "of effects, given how much they vary,"
         if prior.n_unknowns > most:
             return Refusal(f"The method weighted takes at most {most} {kind}; {prior.describe()} has {prior.n_unknowns}.")
-        # A prior's gradient takes as long as that of some 30,000 entries of the likelihood.
+        # A prior's gradient takes as long as the gradient of some 30,000 entries of the likelihood.
         evaluations = 40 * prior.n_unknowns + self.draws * self.chains / 10
         work = evaluations * (3e4 + max(problem.entries, problem.n_categories)) if problem.alone else 0.0
         reason = f"Weighted draws {way} handle this prior; their Pareto k-hat shows whether to trust them."

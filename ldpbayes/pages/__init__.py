@@ -1,4 +1,4 @@
-"""What readers see: a Page of each kind of result (one builder a file), and one renderer a file."""
+"""Pages of results and of data, and their formats: text, HTML, Markdown, LaTeX, JSON, tables."""
 
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 from ldpbayes.pages.showing import save, show

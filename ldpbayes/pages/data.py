@@ -33,7 +33,12 @@ def of_collection(collection: Collection, *, title: str = "", top: int = TOP) ->
     summary = f"{said}, of {number_of(len(collection.categories), 'category', 'categories')}."
     facts = {"categories": list(collection.categories), "channels": channels.records(), "reports": reports.records()}
     tables = (channels, reports) if lines else (channels,)
-    return Page(heading, tables, facts=facts, summary=summary)
+    return Page(heading, tables, _noted(collection.notes), facts=facts, summary=summary)
+
+
+def _noted(notes):
+    """Return the notes of data, such as how many rows were left out while they were read."""
+    return tuple(Note(Kind.DATA, line) for line in notes.splitlines() if line)
 
 
 def of_tally(tally: Tally, *, title: str = "", top: int = TOP) -> Page:
@@ -60,7 +65,7 @@ def of_cells(cells: Cells, *, title: str = "") -> Page:
     said = mechanisms(cells.channels()) or number_of(int(cells.n_reports), "report")
     summary = f"{said}, in {number_of(len(cells), 'cell')}."
     facts = {"categories": list(cells.categories), "by": list(cells.by), "cells": whole.records()}
-    return Page(heading, (whole,), facts=facts, summary=summary)
+    return Page(heading, (whole,), _noted(cells.notes), facts=facts, summary=summary)
 
 
 def of_choice(choice, *, title: str = "Collection") -> Page:

@@ -1,4 +1,4 @@
-"""Figures of results: intervals as a forest plot, predictions, plans, and what rooms draw.
+"""Figures of results: intervals as a forest plot, predicted reports, regressions, groups and plans.
 
 Colours are those of Okabe and Ito, which people with any colour vision tell apart; line styles and markers repeat them.
 """

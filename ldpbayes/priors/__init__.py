@@ -1,4 +1,4 @@
-"""Priors: one file each, found by importing this package."""
+"""Priors of P: Dirichlet, learnt, smooth, log-linear, over cells, and of your own; one file each."""
 
 import importlib
 import pkgutil

@@ -1,4 +1,4 @@
-"""Protocols and survey designs: make_protocol builds each from its name. A protocol is one file; files load on first use."""
+"""Protocols and survey designs, from randomized response to RAPPOR; make_protocol builds each from its name."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -262,7 +262,7 @@ def cheater_detection(p, answers=None) -> Channel:
     return _design("cheater_detection", lambda p: [[0, 1 - p, 1], [1, p, 0]], {"p": p}, answers)
 
 
-def item_count(items, group, ceiling=0.0, floor=0.0, answers=None, on=None) -> Channel:
+def item_count(items, group, ceiling_effect=0.0, floor_effect=0.0, answers=None, on=None) -> Channel:
     """A survey by lists: how many items apply, not which (the list experiment), for one group.
 
     Categories are the trait joined with the number c of innocuous items that apply, "no/0" … "no/J", "yes/0" … "yes/J".
@@ -278,7 +278,7 @@ def item_count(items, group, ceiling=0.0, floor=0.0, answers=None, on=None) -> C
     items : int or sequence of int
         Number J of innocuous items; of several lists one number each.
     group : {"control", "treatment", "both", "direct"}
-    ceiling, floor : float
+    ceiling_effect, floor_effect : float
         Share of carriers with c = J, and with c = 0, who leave out the sensitive item in treatment.
     answers : sequence of str, optional
         By default "0" to "J", of treatment to "J + 1"; "no", "yes" of those asked directly; "1/3" and the
@@ -295,9 +295,10 @@ def item_count(items, group, ceiling=0.0, floor=0.0, answers=None, on=None) -> C
     sizes = items_of_lists(items)
     several = len(sizes) > 1
     checks.choice(group, "group", GROUPS if several else GROUPS[:-1])
-    shares = {"ceiling": checks.probability(ceiling, "ceiling"), "floor": checks.probability(floor, "floor")}
+    stated = {"ceiling_effect": ceiling_effect, "floor_effect": floor_effect}
+    shares = {name: checks.probability(share, name) for name, share in stated.items()}
     if group not in ("treatment", "both") and any(shares.values()):
-        raise ArgumentError("ceiling and floor must be left out of groups other than the treatment.")
+        raise ArgumentError("ceiling_effect and floor_effect must be left out of groups other than the treatment.")
     if (on is None) == (several and group != "direct"):
         rule = (
             "left out where there is no choice of a list"
@@ -353,14 +354,14 @@ def items_of_lists(items) -> tuple[int, ...]:
     return tuple(checks.integer(size, "items", 1, MAX_ITEMS) for size in each)
 
 
-def _of_list(sizes, which, group, ceiling=0.0, floor=0.0):
+def _of_list(sizes, which, group, ceiling_effect=0.0, floor_effect=0.0):
     """Return P(answer | t, c_1, c_2, …) of a group that answers one list, or the trait."""
     size = sizes[which]
     table = np.zeros((2 if group == "direct" else size + 1 + (group == "treatment"), 2, size + 1))
     for t, c in np.ndindex(2, size + 1):
         table[{"direct": t, "control": c}.get(group, c + t), t, c] = 1.0
     if group == "treatment":
-        for share, c in ((ceiling, size), (floor, 0)):
+        for share, c in ((ceiling_effect, size), (floor_effect, 0)):
             table[[c, c + 1], 1, c] = share, 1 - share
     spread = [size + 1 if k == which else 1 for k in range(len(sizes))]
     return np.broadcast_to(table.reshape(-1, 2, *spread), (len(table), 2, *(size + 1 for size in sizes)))
@@ -374,7 +375,7 @@ class ListExperiment:
     ----------
     items : int or tuple of int
         Number of innocuous items; of several lists about one trait one number each.
-    ceiling, floor : float
+    ceiling_effect, floor_effect : float
         Share of carriers to whom all innocuous items, or none, apply, and who leave out the sensitive one.
     traits : pair of str
         Labels of those without and with the trait.
@@ -392,8 +393,8 @@ class ListExperiment:
     """
 
     items: int | tuple[int, ...]
-    ceiling: float = 0.0
-    floor: float = 0.0
+    ceiling_effect: float = 0.0
+    floor_effect: float = 0.0
     traits: tuple[str, str] = YES_NO
 
     def __post_init__(self):
@@ -405,7 +406,7 @@ class ListExperiment:
         object.__setattr__(self, "traits", pair)
         sizes = items_of_lists(self.items)
         object.__setattr__(self, "items", sizes if len(sizes) > 1 else sizes[0])
-        self.channels  # noqa: B018  (refuses ceiling and floor that are no shares)
+        self.channels  # noqa: B018  (refuses effects that are no shares)
 
     @staticmethod
     def items_of(protocol) -> tuple[int, ...] | None:
@@ -432,7 +433,8 @@ class ListExperiment:
     @property
     def channels(self) -> dict[str, Channel]:
         """The channels of all groups by name: of several lists ``treatment_2`` and the like, and ``both_1`` of two."""
-        liars, lists = {"ceiling": self.ceiling, "floor": self.floor}, range(1, len(self.sizes) + 1)
+        liars = {"ceiling_effect": self.ceiling_effect, "floor_effect": self.floor_effect}
+        lists = range(1, len(self.sizes) + 1)
         groups = {"control": {}, "treatment": liars} | ({"both": liars} if len(lists) == 2 else {})
         if len(lists) == 1:
             table = {group: item_count(self.items, group, **more) for group, more in groups.items()}

@@ -1,9 +1,9 @@
 """Respondents who ignore the device, or deny: one more category for each known law by which they report."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -156,6 +156,10 @@ class Noncompliance(AbstractProtocol):
     of: tuple[int, ...] = ()
     name: ClassVar[str] = "noncompliance"
     file_parameters: ClassVar[str | None] = "compliers = {protocol, its parameters}, laws = [law, …], of = [category, …]"
+
+    if TYPE_CHECKING:  # texts and reports go in; laws come out
+
+        def __init__(self, compliers: AbstractProtocol, laws: Sequence[Any], of: Sequence[int] = ()) -> None: ...
 
     def __post_init__(self):
         if not isinstance(self.compliers, AbstractProtocol):

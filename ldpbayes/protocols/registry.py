@@ -223,7 +223,7 @@ def known_name(name: object, argument: str = "protocol") -> str:
 def make_protocol(
     name: str, categories: Sequence[str] | int | None = None, parameters: dict | None = None
 ) -> AbstractProtocol:
-    """Return the protocol that a collection file names.
+    """Return a protocol by the name that files and commands use, such as "grr" or "warner", with its parameters.
 
     Parameters
     ----------

@@ -133,7 +133,7 @@ class UnaryEncoding(AbstractProtocol):
     def free_bits(self):
         return self.n_categories
 
-    def crafted(self, targets):
+    def crafted(self, targets: np.ndarray) -> SetCrafting:
         kappa, lam = self.hit_rates
         return SetCrafting(self.n_categories, targets, max(len(targets), int(kappa + (self.n_categories - 1) * lam)))
 

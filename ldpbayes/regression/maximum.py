@@ -41,8 +41,8 @@ class Maxima:
         search visits them some twenty times for a gradient, at a few ns each, so that eight searches take a tenth of a
         second. Half and double change that time, and whether another maximum is looked for.
     same : float
-        Maxima whose log-likelihoods differ by fewer nats are the same: the estimates then differ by less than .015 standard
-        errors. Derived.
+        Maxima whose log-likelihoods differ by fewer nats are the same. Derived: a difference of δ nats is √(2δ) = .014
+        standard errors of the estimates.
     near : float
         A second maximum is mentioned where it is lower by fewer nats. Derived: e² = 7 times less likely.
     """

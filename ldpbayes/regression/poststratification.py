@@ -37,7 +37,7 @@ def poststratify(
     count: str | None = None,
     by: str | Sequence[str] | None = None,
 ) -> Answer:
-    """Return the distribution of a population that mixes the cells in known proportions, Σ_c w_c p_c.
+    """Return the shares in a population of known composition: Σ_c w_c p_c over cells, or a regression over a census.
 
     Parameters
     ----------

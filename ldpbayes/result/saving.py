@@ -68,7 +68,7 @@ def save(result, path):
 
 
 def load(path: str | PathLike) -> Result | AbstractResult:
-    """Return a result that ``save`` wrote as NetCDF, with this version or with an earlier one, and validate it.
+    """Return a posterior, or private groups, that ``save`` wrote as NetCDF by this or an earlier version, and validate it.
 
     Parameters
     ----------

@@ -350,7 +350,8 @@ def scan(
         Cells (groups of cells that share a pilot) with fewer reports keep them whole, as a Collection; their summary would
         be off. By default none up to ε = 1.5, 10,000 up to ε = 2, and beyond 2,000 a category, at most 500,000.
     random_seed : int
-        Of the sample.
+        Of the sample. It is 0 by default and never drawn: a scan that goes on from its checkpoint, and another engine, must
+        keep the same reports. ``settings`` of the cells state it.
     progressbar : bool, optional
         By default where standard error is a terminal.
     spark : pyspark.sql.SparkSession or str, optional

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypedDict, Unpack, overload
 
 from ldpbayes import checks, files, rooms
 from ldpbayes.collections import Cells, Collection, Tally
@@ -14,6 +14,39 @@ from ldpbayes.sources.channels import COPIES, LAYOUT, RowOptions, read_table
 from ldpbayes.sources.collection_file import read_collection, write_collection
 from ldpbayes.sources.stated import DOUBTS, doubted
 from ldpbayes.sources.writing import write_reports
+
+
+class Reading(TypedDict, total=False):
+    """The keywords of ``read`` but its grouping columns, for type checkers."""
+
+    report: str | Sequence[str] | None
+    count: str | None
+    categories: Sequence[str] | None
+    name: str | None
+    weights: str | None
+    strata: str | None
+    cluster: str | None
+    population_size: float | Mapping | None
+    epsilon_column: str | None
+    rate_column: str | None
+    by_user: str | None
+    bad_rows: str
+    quarantine: str | os.PathLike | None
+    missing: str | float | Sequence[str | float] | None
+    copies: str
+    bitorder: str
+
+
+@overload
+def read(
+    data: Any, protocol: AbstractProtocol | str | None = None, *, by: str | Sequence[str], **settings: Unpack[Reading]
+) -> Cells: ...
+
+
+@overload
+def read(
+    data: Any, protocol: AbstractProtocol | str | None = None, *, by: None = None, **settings: Unpack[Reading]
+) -> Tally | Collection | Cells: ...
 
 
 def read(

@@ -162,7 +162,7 @@ def test_cells_channels_and_labels_of_a_list():
     "change, error, match",
     [
         ({"method": "mle"}, InfeasibleError, "lists"),
-        ({"deniers": DENIERS}, ArgumentError, "ceiling.*floor"),
+        ({"deniers": DENIERS}, ArgumentError, "ceiling_effect.*floor_effect"),
         ({"formula": "angry ~ x - 1"}, ArgumentError, "intercept"),
         ({"design": None}, ArgumentError, "design must"),
         ({"protocol": {"0": ListExperiment(3).control, "1": GRR(8, 1.0)}}, ArgumentError, "list experiment"),

@@ -135,10 +135,10 @@ def test_a_dimension_called_as_the_grouping_column_is_the_cells(tmp_path):
 
 def test_the_usual_names_of_p_need_not_be_said():
     data = survey()
-    model = lb.pymc.build_model(data, "flat")  # calls P distribution
-    with model:
-        drawn = pm.sample(50, tune=50, chains=2, cores=1, random_seed=1, progressbar=False)
-    named = attach(drawn, data, var_name="distribution", random_seed=1)
+    (name,) = [variable.name for variable in lb.pymc.build_model(data, "flat").deterministics]  # distribution
+    p = (("chain", "draw", "category"), RNG.dirichlet([60, 30, 10], size=(4, 500)))
+    drawn = xr.DataTree.from_dict({"posterior": xr.Dataset({name: p})})
+    named = attach(drawn, data, var_name=name, random_seed=1)
     np.testing.assert_array_equal(attach(drawn, data, random_seed=1)["summary"]["mean"], named["summary"]["mean"])
     with pytest.raises(lb.LDPBayesError, match="var_name must"):
         attach(trace(), survey(), var_name="q", random_seed=1)

@@ -383,9 +383,9 @@ CALLS = {
     "stochastic_lie_detector": lambda m: dict(p=0.2, answers=("no", "yes")),
     "cheater_detection": lambda m: dict(p=0.2, answers=("no", "yes")),
     "item_count": lambda m: dict(
-        items=[2, 1], group="treatment", ceiling=0.1, floor=0.0, answers=("0", "1", "2", "3"), on=1
+        items=[2, 1], group="treatment", ceiling_effect=0.1, floor_effect=0.0, answers=("0", "1", "2", "3"), on=1
     ),
-    "ListExperiment": lambda m: dict(items=(2, 1), ceiling=0.1, floor=0.0, traits=("no", "yes")),
+    "ListExperiment": lambda m: dict(items=(2, 1), ceiling_effect=0.1, floor_effect=0.0, traits=("no", "yes")),
     # ---- priors
     "Dirichlet": lambda m: dict(alpha=[1.0, 2.0]),
     "Tree": lambda m: dict(blocks=((0, 2), (1,)), shares=1.0, splits="jeffreys"),

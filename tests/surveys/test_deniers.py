@@ -270,6 +270,7 @@ def of_thirty(rng):
     return Collection([f"x{k}" for k in range(a)], tallies).with_deniers(of="x1", say="x0", channel="direct")
 
 
+@pytest.mark.calibrate
 def test_chains_of_nuts_that_are_short_of_draws_go_on():
     """A thousand draws of each chain were worth 350 for the share of deniers, and the fit ended untrusted."""
     tree = fit(of_thirty(np.random.default_rng(7)), method="nuts", random_seed=5, estimates=False)

@@ -13,7 +13,7 @@ def coefficients(slopes, powers, low, high):
     """Yield (index, first, log of its coefficient, log-ratios of successive ones) of the polynomials Π_j (1 + c_j g)^{w_j}.
 
     Only the powers of g that carry mass while g lies between low and high. Factors of like length come together: index,
-    first and log (f,), ratios (f, W) of which those after the last are −inf.
+    first and log (f,), ratios (f, W), −inf after the last.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
-"""Constants of conditioned products: where floats end, and what stays in memory. No result hangs on them."""
+"""Constants of conditioned products: where floats end, and what stays in memory. No result depends on them."""
 
 #: Mathematics: exp(−DROP) = 3e-20 is the relative mass that windows may leave out: a float's precision, less the digits
 #: that sums lose.
 DROP = 45.0
-#: Mathematics: Left and right of its centre the tails of a factor are over within so much of u: there g^α is below
+#: Mathematics: The tails of a factor end within this distance of u, left and right of its centre: there g^α is below
 #: exp(−DROP) from α = 1e-7 on, and g is beyond the range of sums.
 LONGEST = 20.0, 60.0
 #: Mathematics: Relative error of modes, and Newton's steps to them, which fall monotonically: more than bisection needs.
@@ -11,7 +11,7 @@ MODE_ERROR, NEWTON_STEPS = 1e-12, 60
 #: Mathematics: Below it log(1 + x) − x is a series, which five terms give to all digits; above it the difference loses one
 #: and a half.
 SMALL = 0.05
-#: Mathematics: Error of a log-evidence of which nothing is known: it stays finite times a weight of zero.
+#: Mathematics: Error of an unknown log-evidence: it stays finite times a weight of zero.
 UNKNOWN = 1e300
 #: Mathematics: The line of ω is cut where the product of the transforms is below the first number, two units of the last
 #: place. It must end below the second, round-off of a sum of hundreds, and what is below the third is left out: it changes

@@ -268,12 +268,12 @@ class TiltedFactors:
     def saddle_log_evidence(self):
         """Return (log ∫ Π φ_x(g_x) over Σ g = 1, its error) to second order in the saddle point, two (k,) arrays.
 
-        The law of Σ g under the tilted factors has cumulants κ. Its density at 1 is that of the Gamma law with the same mean
-        and variance, times 1 + (λ₃ − λ)(δ³ − 3δ)/6 + λ₄/8 − 5 λ₃²/24 + λ²/48 with δ = (1 − κ₁)/√κ₂, λ₃ = κ₃/κ₂^{3/2},
-        λ₄ = κ₄/κ₂² and λ = 2 √κ₂/κ₁ the Gamma law's own skewness: the saddle point relative to a Gamma law instead of a
-        normal one, so that it is exact for factors g^{α−1}. Its error, set by convolutions,
-        is how far the terms are from those of a Gamma law, λ₄ = 3λ²/2 and λ₃ = λ, times a multiple of the sum of their
-        sizes s, 2s + min(20s, 1); and that of the factors' integrals. Where the factors could not be tilted it is -∞.
+        The law of Σ g under the tilted factors has cumulants κ. Its density at 1 is the density of the Gamma law with
+        the same mean and variance, times 1 + (λ₃ − λ)(δ³ − 3δ)/6 + λ₄/8 − 5 λ₃²/24 + λ²/48 with δ = (1 − κ₁)/√κ₂, λ₃ =
+        κ₃/κ₂^{3/2}, λ₄ = κ₄/κ₂² and λ = 2 √κ₂/κ₁ the Gamma law's own skewness: the saddle point relative to a Gamma law
+        instead of a normal one, so that it is exact for factors g^{α−1}. Its error, set by convolutions,
+        is the distance of the terms from a Gamma law's, λ₄ = 3λ²/2 and λ₃ = λ, times a multiple of the sum of their sizes s,
+        2s + min(20s, 1). The error of the factors' integrals is added. Where the factors could not be tilted, the log is -∞.
         """
         nodes, (second, third, fourth) = self.coarse, self._central
         k2, k3, k4 = map(self.summed, (second, third, fourth - 3 * second**2))

@@ -56,8 +56,8 @@ class Pairs:
 class Saddle:
     """Sets whose transforms do not die out: moments and evidence of second order in the saddle point.
 
-    The density of g_x is its own times that of the others' sum at 1 − g. Its normal approximation is good where there are
-    many categories, and one does not carry most of the spread.
+    The density of g_x is its own times the density of the others' sum at 1 − g. Its normal approximation is good where
+    there are many categories, and one does not carry most of the spread.
 
     Parameters
     ----------

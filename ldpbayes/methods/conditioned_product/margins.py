@@ -130,7 +130,8 @@ class Margin:
 
 
 def margins_of(factors, index, moments, log_others, together=TOGETHER // MARGIN_NODES):
-    """Return [(factor indices, Margin)] of some factors: the density of each times that of the sum of the others of its set.
+    """Return [(factor indices, Margin)] of some factors: the density of each times the density of the others' sum in its
+    set.
 
     Grids are narrow in the middle and long at the ends.
 

@@ -73,7 +73,7 @@ class PolynomialRoute:
 
     @cached_property
     def tables(self):
-        """(Tables of the factors, those of like length together, log ∫ φ(g) e^{−tg} dg of each)."""
+        """(Tables of the factors, grouped by length, log ∫ φ(g) e^{−tg} dg of each)."""
         factors, tables = self.factors, []
         alpha, tilt, log_mass = factors.family.alpha, factors.each(factors.tilt), np.empty(factors.centre.size)
         for index, first, log_first, ratio in coefficients(*factors.family.polynomials(), *factors.window_values):
@@ -250,8 +250,8 @@ class PolynomialRoute:
     def margins(self, index):
         """Return [(factor indices, Margin)] of some factors.
 
-        The density of g_x is its own times that of the others' sum at 1 − g: a mixture over their Σ k of Gamma(A + Σ k, t),
-        and thereby a polynomial in 1 − g, whose terms are all positive.
+        The density of g_x is its own times the density of the others' sum at 1 − g, a mixture over their Σ k of Gamma(A
+        + Σ k, t). It is thereby a polynomial in 1 − g, whose terms are all positive.
         """
         factors, near = self.factors, np.log1p(-np.minimum(self.moments.mean, 1 - 1e-12))
         rest, tilt = factors.each(factors.alpha_total) - factors.family.alpha, factors.each(factors.tilt)

@@ -182,7 +182,7 @@ class TransformRoute:
     def margins(self, index):
         """Return [(factor indices, Margin)] of some factors.
 
-        The density of factor x is its own times that of the others' sum, from the product of all transforms over E_x.
+        The density of factor x is its own times the density of the others' sum, from the product of all transforms over E_x.
         """
         v, factors = self._weights[0], self.factors
         ratio = np.repeat(v, factors.multiplicity.size, axis=1) / self._transforms[0][: len(v)]
@@ -199,7 +199,7 @@ class TransformRoute:
         return margins_of(factors, index, self.moments, log_others)
 
     def margin_of(self, x):
-        """Return the Margin of one factor of one set, its own density times that of the sum of the others.
+        """Return the Margin of one factor of one set, its own density times the density of the others' sum.
 
         Raises
         ------

@@ -1,6 +1,6 @@
 """Limits of memory, and orders of interpolation."""
 
-#: Memory: Nodes expanded, or draws moved, at a time: some dozen arrays of so many rows stay in a processor's cache.
+#: Memory: Nodes expanded, or draws moved, at a time: some dozen arrays of this length stay in a processor's cache.
 BATCH = 2048
 #: Memory: Nodes that draws are made from and that stay in memory, about 100 MB of them; beyond them batches are computed
 #: twice.

@@ -236,7 +236,7 @@ class DenialMixture:
         """Return what ``below`` does of P_x or the share who deny, also where P given δ hardly varies and moves with δ.
 
         A distribution function at a value then jumps between two nodes of δ. It does not where the odds of P are divided by
-        those of its mean given δ, which is smooth in δ.
+        the odds of its mean given δ, which is smooth in δ.
         """
         delta, weight, places, shares = self._between
         share = which > self.integrand.alpha.size

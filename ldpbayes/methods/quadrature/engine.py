@@ -120,10 +120,10 @@ class Quadrature(AbstractPosterior):
         chains × draws i.i.d. draws of (P, F), and of δ.
     tolerance : float
         Largest accepted difference between the two rules: means in posterior sd, sd relative, log-evidence in nats. Derived:
-        exact to six digits, as integrals of other engines are. Windows may leave out a thousandth of it of the mass.
+        exact to six digits, as integrals of other engines are. Windows may leave out a mass of a thousandth of it.
     nodes : int
-        Of a stick at the first try. Derived: a rule of q nodes is exact for 2q − 1 whole reports, and smooth beyond: four
-        of five surveys are resolved. Bank: half and double show nothing.
+        Nodes of a stick at the first try. Derived: a rule of q nodes is exact for 2q − 1 whole reports, and smooth
+        beyond: four of five surveys are resolved. Bank: half and double show nothing.
     max_work : float
         Operations. Measured: 6e9 at 1e-8 s (``pace``) are a minute.
 
@@ -240,7 +240,7 @@ class Quadrature(AbstractPosterior):
 
     @property
     def _usual(self) -> int:
-        """Nodes a stick by which operations are predicted: those of the second try."""
+        """Nodes a stick by which operations are predicted: the number at the second try."""
         return math.ceil(self.nodes / 0.8)
 
     @property
@@ -256,7 +256,7 @@ class Quadrature(AbstractPosterior):
         return Refusal(f"Quadrature takes at most {self.max_work:.0e} operations, got {work:.2g} ({size}).")
 
     def _plan(self, merged, nodes):
-        """Return the Preparation or Refusal for merged rows, at so many nodes a stick."""
+        """Return the Preparation or Refusal for merged rows, at ``nodes`` nodes a stick."""
         g, m = merged.n_groups, merged.counts.size
         work, size = (
             self._work(g, m, nodes),
@@ -279,7 +279,7 @@ class Quadrature(AbstractPosterior):
         return replace(plan, state=DeviceIntegrand.of(problem, alpha)) if plan.feasible else plan
 
     def _plan_of_device(self, unknowns, m, nodes):
-        """Return the Preparation or Refusal of so many unknown probabilities of a device, at so many nodes each."""
+        """Return the Preparation or Refusal of a device's unknown probabilities, at ``nodes`` nodes each."""
         work = self._work(unknowns + 2, m + 2 * unknowns + 2, nodes, 3)
         size = f"P and {unknowns} probabilities of the device, {nodes} nodes per dimension, {m} distinct rows"
         if work > self.max_work:
@@ -287,7 +287,7 @@ class Quadrature(AbstractPosterior):
         return Preparation(f"Exact to a checked error by quadrature ({size}).", work, pace=Pace(0.1, 0.0, 1e-8))
 
     def _plan_of_denial(self, a, m, nodes):
-        """Return the Preparation or Refusal where one of a categories may be denied, at so many nodes a stick."""
+        """Return the Preparation or Refusal where one of ``a`` categories may be denied, at ``nodes`` nodes a stick."""
         # The coarser rule and the draws are made anew at every node of δ.
         work = ProductRule(nodes).interpolated * self._work(a, m, nodes, 3)
         size = f"{a} categories of which one may be denied, {nodes} nodes per dimension, {m} distinct rows"

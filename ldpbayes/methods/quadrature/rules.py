@@ -61,7 +61,7 @@ class ProductRule:
 
     @property
     def interpolated(self):
-        """Number of nodes of a density that is interpolated, such as that of the first stick, and not only integrated."""
+        """Number of nodes of a density that is interpolated, such as the first stick's, and not only integrated."""
         return 2 * self.nodes
 
     def size(self, g):
