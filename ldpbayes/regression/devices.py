@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.optimize import least_squares
 from scipy.special import expit, log_expit, xlogy
 
 from ldpbayes.collections.devices import without_outcomes
@@ -112,6 +113,28 @@ class Tried(Beside):
         theta, out = self.theta(self.values(np.asarray(z, dtype=float))), super().variables(z)
         for (names, _), shares in zip(self.device.unknowns, theta, strict=True):
             out |= {name: ((), shares[..., u]) for u, name in enumerate(names) if name}
+        return out
+
+    def relabelled(self, z: np.ndarray, order: np.ndarray, table: np.ndarray) -> np.ndarray:
+        """Return unknowns like z (u,) with the device that reports to categories in another order as this one does to them.
+
+        Or nearly so, by least squares of P(report | category).
+
+        Parameters
+        ----------
+        z : (u,) array
+        order : (a,) int array
+        table : (m, E) array
+            P(report | outcome), up to a factor of each row.
+        """
+        out, span, of_category = z.copy(), self.spans[self.part], np.eye(self.n_categories)[self.owners]
+
+        def channel(unknowns):
+            theta = self.theta({self.part: self.law.of(unknowns)})
+            return table * np.prod(np.stack(self.device.shares(theta)), axis=0) @ of_category
+
+        wanted = channel(z[span])[:, order]
+        out[span] = least_squares(lambda unknowns: (channel(unknowns) - wanted).ravel(), z[span]).x
         return out
 
     def precision(self, z: np.ndarray) -> np.ndarray:

@@ -659,7 +659,8 @@ def _posterior(model, request, watch):
         target, mode, _ = predictor_target.climb(model.target, watch)
         model = replace(model, target=target)
     else:
-        mode = maximum.climb(model.target, watch)
+        target, mode = maximum.climb_all(model.target, watch)
+        model = replace(model, target=target)
     if model.reports.weighted:
         effect = _design_effect(model, mode[0])
         facts["design_effect"] = effect.value
@@ -668,7 +669,8 @@ def _posterior(model, request, watch):
             f"{', whose draws have the linearized covariance of the coefficients' if model.linearized else ''}. {NO_USERS}"
         )
         model = model.scaled(effect.respondents / (model.reports.count @ model.reports.weight))
-        mode = maximum.climb(model.target, watch)
+        target, mode = maximum.climb_all(model.target, watch)
+        model = replace(model, target=target)
     if model.known is not None:
         covariance = (mode[2] / mode[1]) @ mode[2].T
         model, facts["totals"] = model.with_totals(mode[0], covariance, request.draws * request.chains)
@@ -740,7 +742,7 @@ def _by_chains(model, mode, request, watch):
     name = "hmc" if model.target.kernel is None and request.name == "auto" else request.name
     settings = {"values": values, "prob": prob, "aimed": aimed, "allowed": allowed, "method": name}
     (z, stats, trouble, _), name = effects.sample(model.target, mode, request.draws, request.chains, rng, watch, **settings)
-    if model.records is not None:
+    if len(model.target.modes) > 1:
         trouble = trouble or model.target.unvisited(z)
     error = float(effects.end_errors(values, z, prob).max(initial=0.0))
     step, named = max(z.shape[1] // request.draws, 1), model.variables(z, watch)

@@ -195,6 +195,14 @@ def climb(target: RegressionTarget, watch=None) -> tuple[np.ndarray, np.ndarray,
     return mode
 
 
+def climb_all(target: RegressionTarget, watch: Any = None) -> tuple[RegressionTarget, tuple[np.ndarray, ...]]:
+    """Return (the target with its modes, the highest as ``climb`` has it): labels may switch where the device may, too."""
+    first = climb(target, watch)
+    others = [find_mode(target, at) for at in target.exchanged(first[0])]
+    target, best, _ = target.ranked([first, *(mode for mode in others if np.linalg.norm(mode[0] - first[0]) > 1e-3)])
+    return target, best
+
+
 def highest(target: RegressionTarget) -> tuple[np.ndarray, float]:
     """Return (unknowns where the likelihood is largest, how much lower the next finite maximum found is, else inf).
 
@@ -208,11 +216,10 @@ def highest(target: RegressionTarget) -> tuple[np.ndarray, float]:
     """
     z, eigenvalues, _ = climb(target)
     size = target.reports.cell.size * target.reports.n_categories
-    if _unit(target) / np.sqrt(eigenvalues.min()) < MAXIMA.sharp or size > MAXIMA.most:
-        return z, np.inf
-    rng, points = np.random.default_rng(0), [z]
-    for distance in MAXIMA.climbs:
-        points.append(find_mode(target, distance * rng.standard_normal(z.size))[0])
+    points = [z, *(find_mode(target, at)[0] for at in target.exchanged(z))]
+    if _unit(target) / np.sqrt(eigenvalues.min()) >= MAXIMA.sharp and size <= MAXIMA.most:
+        rng = np.random.default_rng(0)
+        points += [find_mode(target, distance * rng.standard_normal(z.size))[0] for distance in MAXIMA.climbs]
     values = [target.value_and_gradient(point)[0] for point in points]
     best = int(np.argmax(values))
     if values[best] < values[0] + MAXIMA.same:
@@ -290,7 +297,7 @@ def _refuse_infinite(target, z):
     named = [prior.terms[k] for k in np.argsort(-size) if size[k] > 0.3 * size.max()][:4]
     at_end = logits.min(axis=0) - logits.max(axis=1).min()
     lowest = int(np.argmin(at_end))
-    label = prior.categories[lowest] if prior.categories else str(lowest)
+    label = prior.categories[prior.owners[lowest]] if prior.categories else str(lowest)
     raise InfeasibleError(
         f"The likelihood has no maximum: it still rises while the coefficients of {listed(named)} go to infinity (perfect "
         f"separation, or a share of {label!r} at the end of its range in some cells); use the posterior, where the prior "

@@ -4,7 +4,6 @@ A row with report r and outcome y has the likelihood Σ_z P(r | z) P(z | x) f(y 
 scale, category by category.
 """
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -17,8 +16,6 @@ from ldpbayes.errors import DiagnosticWarning, warn
 from ldpbayes.fitness.constants import MIN_P_VALUE
 from ldpbayes.inference.constants import DIFFERENCE
 from ldpbayes.inference.newton import find_mode
-from ldpbayes.inference.verdict import LIMITS
-from ldpbayes.inference.weighted import Weighting
 from ldpbayes.priors.base import Law, NormalLaw, ScaleLaw
 from ldpbayes.priors.regression import BETWEEN, Regression
 from ldpbayes.regression import target as of_answers
@@ -200,17 +197,14 @@ class OutcomeTarget(of_answers.RegressionTarget):
 
     Attributes
     ----------
-    modes : tuple of pairs of (u,) array and float
-        The highest mode first, then others whose mass may count, such as that where labels switch, each with how many nats
-        lower the log of its mass is, by its Hessian.
     """
 
     prior: OutcomePrior
     reports: OutcomeEntries
-    modes: tuple[tuple[np.ndarray, float], ...] = ()
 
     #: Nothing is compiled.
     kernel = None  # type: ignore[assignment]
+    alike = True
 
     @property
     def columns(self) -> np.ndarray:
@@ -287,35 +281,14 @@ class OutcomeTarget(of_answers.RegressionTarget):
                 expected[some] = np.einsum("kse,e,kx->sx", terms / total, e.weight, self.prior.collapse)
         return value, shares, expected if tallies else None
 
-    def exchanged(self, z: np.ndarray) -> list[np.ndarray]:
-        """Return unknowns like z (u,) but with two labels of the answer exchanged, for every two of them."""
-        prior, span, eta, out = self.prior, self.prior.spans["outcome"], self.linear_predictor(z), []
-        for pair in itertools.combinations(range(prior.n_categories), 2):
-            order, at = np.arange(prior.n_categories), z.copy()
-            order[list(pair)] = pair[::-1]
-            moved = z[prior.spans[""]].reshape(-1, prior.n_categories - 1) @ prior.basis.T[:, order] @ prior.basis
-            at[prior.spans[""]], at[span] = moved.ravel(), np.linalg.lstsq(self._columns, eta[:, order].ravel())[0]
-            out.append(at)
-        return out
+    def relabelled(self, z, order):
+        at, span = super().relabelled(z, order), self.prior.spans["outcome"]
+        at[span] = np.linalg.lstsq(self._columns, self.linear_predictor(z)[:, order].ravel())[0]
+        return at
 
     def judged(self, z, values):
         both = self.prior.coefficients(z).reshape(len(z), -1), self.prior.outcome_coefficients(z)
         return np.concatenate(both, axis=1)
-
-    def axes(self, covariance):
-        """Return those of a regression, and those that lead to other modes."""
-        others = [(z - self.modes[0][0]) / Weighting().far[0] for z, _ in self.modes[1:]]
-        return np.concatenate([super().axes(covariance), *(one[None] for one in others)])
-
-    def unvisited(self, z: np.ndarray) -> str:
-        """Return the sentence about a mode that no draw of chains (…, u) comes near, or an empty string."""
-        masses = np.exp([-lower for _, lower in self.modes])
-        apart = [np.linalg.norm((z - mode) / z.std(axis=(0, 1)), axis=-1) for mode, _ in self.modes]
-        seen = np.bincount(np.argmin(apart, axis=0).ravel(), minlength=len(masses)) / apart[0].size
-        share = float(np.max(masses / masses.sum(), where=seen < LIMITS.unseen, initial=0.0))
-        return f"no chain came to a mode, such as that of switched labels, with a share of {share:.2g}" * (
-            share > LIMITS.unseen
-        )
 
 
 def joined(model: Any, records: OutcomeRecords) -> tuple[OutcomePrior, OutcomeTarget]:
@@ -350,22 +323,9 @@ def climb(target: OutcomeTarget, watch: Any = None) -> tuple[OutcomeTarget, tupl
             at[target.prior.spans["outcome"].start + k] = sign / records.transform[k, k]
             points.append(at)
 
-    def mass(mode):
-        volume = 0.0 if target.flat else -0.5 * float(np.log(np.maximum(mode[1], LEAST)).sum())
-        return target.value_and_gradient(mode[0])[0] + volume
-
     modes = [find_mode(target, at, watch if k == 0 else None) for k, at in enumerate(points)]
-    first = max(modes, key=mass)
-    modes += [find_mode(target, at) for at in target.exchanged(first[0])]
-    modes.sort(key=mass, reverse=True)
-    best, lower, others = modes[0], list[float](), list[np.ndarray]()
-    for mode in modes[1:]:
-        apart = best[2].T @ (mode[0] - best[0]) * np.sqrt(best[1])
-        if np.linalg.norm(apart) > 1 and all(np.linalg.norm(mode[0] - z) > 1e-3 for z in others):
-            others.append(mode[0])
-            lower.append(mass(best) - mass(mode))
-    near = ((z, less) for z, less in zip(others, lower, strict=True) if less < Weighting().deep)
-    return replace(target, modes=((best[0], 0.0), *near)), best, lower
+    first = max(modes, key=target.mass)
+    return target.ranked([*modes, *(find_mode(target, at) for at in target.exchanged(first[0]))])
 
 
 def patterns(records: OutcomeRecords) -> Any:

@@ -1,17 +1,20 @@
 """The posterior density of a regression's unknowns, and at many draws what becomes of them over all people."""
 
+import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from ldpbayes.inference import target
 from ldpbayes.inference.structure import Arrow
+from ldpbayes.inference.verdict import LIMITS
 from ldpbayes.inference.weighted import Weighting
 from ldpbayes.priors.regression import Regression
-from ldpbayes.regression.constants import NUMBERS_IN_CACHE
+from ldpbayes.regression.constants import LEAST, NUMBERS_IN_CACHE
+from ldpbayes.regression.devices import Tried
 from ldpbayes.regression.reports import Entries
 from ldpbayes.regression.totals import Totals
 
@@ -35,12 +38,16 @@ class RegressionTarget(target.Target):
     ----------
     trials : callable, optional
         Of the trials of an uncertain device, where no prior has them: z (u,) → (log-likelihood, gradient).
+    modes : tuple of pairs of (u,) array and float
+        The highest mode first, then others whose mass may count, such as that where labels switch, each with how many nats
+        lower the log of its mass is, by its Hessian.
     """
 
     prior: Regression
     reports: Entries
     totals: Totals | None = None
     trials: Callable[[np.ndarray], tuple[float, np.ndarray]] | None = None
+    modes: tuple[tuple[np.ndarray, float], ...] = ()
 
     @property
     def kernel(self) -> tuple | None:  # type: ignore[override]  # where shares of all people are data, cells are not apart
@@ -96,7 +103,67 @@ class RegressionTarget(target.Target):
         spread = np.sqrt(np.einsum("iu,uv,iv->i", odds, covariance, odds))
         values, vectors = np.linalg.eigh(covariance)
         axes = (vectors * np.sqrt(np.maximum(values, 0.0))).T, covariance / np.sqrt(np.diag(covariance))[:, None]
-        return np.concatenate([*axes, (odds @ covariance)[spread > 0] / spread[spread > 0, None]])
+        others = [(z - self.modes[0][0])[None] / Weighting().far[0] for z, _ in self.modes[1:]]
+        return np.concatenate([*axes, (odds @ covariance)[spread > 0] / spread[spread > 0, None], *others])
+
+    # ---- several modes ---------------------------------------------------------------------------------------------------
+    def mass(self, mode: tuple[np.ndarray, ...]) -> float:
+        """Return the log of the mass of a mode, as ``find_mode`` has it, by its Hessian; without a prior its height."""
+        volume = 0.0 if self.flat else -0.5 * float(np.log(np.maximum(mode[1], LEAST)).sum())
+        return self.value_and_gradient(mode[0])[0] + volume
+
+    def ranked(self, modes: list[tuple[np.ndarray, ...]]) -> tuple[Self, tuple[np.ndarray, ...], list[float]]:
+        """Return (the target with its modes, the one of the largest mass, how many nats lower the others are).
+
+        Parameters
+        ----------
+        modes : list of tuple
+            As ``find_mode`` has them.
+        """
+        modes = sorted(modes, key=self.mass, reverse=True)
+        best, lower, others = modes[0], list[float](), list[np.ndarray]()
+        for mode in modes[1:]:
+            apart = best[2].T @ (mode[0] - best[0]) * np.sqrt(best[1])
+            if np.linalg.norm(apart) > 1 and all(np.linalg.norm(mode[0] - z) > 1e-3 for z in others):
+                others.append(mode[0])
+                lower.append(self.mass(best) - self.mass(mode))
+        near = ((z, less) for z, less in zip(others, lower, strict=True) if less < Weighting().deep)
+        return replace(self, modes=((best[0], 0.0), *near)), best, lower
+
+    #: Whether other data than the reports may have modes in which labels switch.
+    alike: ClassVar[bool] = False
+
+    def exchanged(self, z: np.ndarray) -> list[np.ndarray]:
+        """Return unknowns like z (u,) but with two labels of the answer exchanged, for every two of them.
+
+        With a device as it is, where other data have modes in which labels switch. An uncertain device may have its columns
+        exchanged as well, and then reports do not tell labels from each other.
+        """
+        out, device = list[np.ndarray](), self.prior if isinstance(self.prior, Tried) else None
+        for pair in itertools.combinations(range(self.prior.n_categories if self.alike or device else 0), 2):
+            order = np.arange(self.prior.n_categories)
+            order[list(pair)] = pair[::-1]
+            at = self.relabelled(z, order)
+            out += [at] if self.alike else []
+            out += [] if device is None else [device.relabelled(at, order, self.reports.table)]
+        return out
+
+    def relabelled(self, z: np.ndarray, order: np.ndarray) -> np.ndarray:
+        """Return unknowns like z (u,) whose categories are in another order, by their common terms."""
+        prior, at = self.prior, z.copy()
+        terms = z[prior.spans[""]].reshape(-1, prior.n_categories - 1)
+        at[prior.spans[""]] = (terms @ prior.basis.T[:, order] @ prior.basis).ravel()
+        return at
+
+    def unvisited(self, z: np.ndarray) -> str:
+        """Return the sentence about a mode that no draw of chains (…, u) comes near, or an empty string."""
+        masses = np.exp([-lower for _, lower in self.modes])
+        apart = [np.linalg.norm((z - mode) / z.std(axis=(0, 1)), axis=-1) for mode, _ in self.modes]
+        seen = np.bincount(np.argmin(apart, axis=0).ravel(), minlength=len(masses)) / apart[0].size
+        share = float(np.max(masses / masses.sum(), where=seen < LIMITS.unseen, initial=0.0))
+        return f"no chain came to a mode, such as that of switched labels, with a share of {share:.2g}" * (
+            share > LIMITS.unseen
+        )
 
     @cached_property
     def places(self) -> list[tuple[int, np.ndarray]]:

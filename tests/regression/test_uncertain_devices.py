@@ -74,6 +74,30 @@ def test_an_uncertain_device_widens_intervals():
     assert (uncertain > known).all()
 
 
+@pytest.mark.parametrize("trials", [(6, 3), (4, 2)])
+def test_labels_that_switch_with_the_device_have_their_share(trials):
+    """Few trials leave p below ½ possible, with effects of the other sign: by a grid over log odds, slope and p."""
+    counts = {-1: [150, 50], 1: [80, 120]}
+    ends = np.linspace(-12, 12, 121), np.linspace(-9, 9, 91), np.linspace(0.005, 0.995, 100)
+    a, b, p = np.meshgrid(*ends, indexing="ij", sparse=True)
+    log_density = norm(0, np.pi).logpdf(a) + norm(0, 2.5).logpdf(b) + beta(*trials).logpdf(p)
+    for x, (no, yes) in counts.items():
+        says = expit(a + b * x) * p + (1 - expit(a + b * x)) * (1 - p)
+        log_density = log_density + yes * np.log(says) + no * np.log(1 - says)
+    weight = np.exp(log_density - log_density.max())
+    weight /= weight.sum()
+    rows = [{"x": x, "r": r, "n": n} for x, pair in counts.items() for r, n in enumerate(pair)]
+    device, settings = warner(Uncertain(trials)), {"report": "r", "count": "n", "random_seed": 1}
+    found = lb.regress(pd.DataFrame(rows), "z ~ x", device, draws=4000, **settings)
+    draws = found["posterior"].to_dataset()
+    share = float((draws["coefficients"].sel(term="x", category="yes") > 0).mean())
+    assert found.attrs["converged"] and share == pytest.approx(float((weight * (b > 0)).sum()), abs=0.015)
+    mean = float((weight * p).sum())
+    sd = float(np.sqrt((weight * (p - mean) ** 2).sum()))
+    assert float(draws["p"].mean()) == pytest.approx(mean, abs=0.08 * sd)
+    assert float(draws["p"].std()) == pytest.approx(sd, rel=0.06)
+
+
 def test_only_the_intercept_may_exclude_zero():
     """Half of a thousand people say yes at x = -1 and at x = 1: of two coefficients the intercept is clear."""
     data = pd.DataFrame({"x": [-1, -1, 1, 1], "test": [0, 1, 0, 1], "n": [700, 300, 700, 300]})
@@ -305,15 +329,16 @@ def test_the_maximum_with_an_outcome_by_scipy():
     assert found.log_likelihood == pytest.approx(expected, abs=1e-6)
 
 
-def test_two_binary_answers_through_an_uncertain_device_against_a_grid():
-    """Over the log odds of the answer, those of the outcome, its effect, and the device, all four together."""
+@pytest.mark.parametrize("trials", [(16, 4), (4, 2)])
+def test_two_binary_answers_through_an_uncertain_device_against_a_grid(trials):
+    """Over the log odds of the answer, those of the outcome, its effect, and the device, which may be below ½."""
     counts = np.array([[140, 60], [60, 140]])  # reports × outcomes
     rows = [{"r": r, "b": b, "n": counts[r, b]} for r in (0, 1) for b in (0, 1)]
-    device = warner(Uncertain((16, 4)))
+    device = warner(Uncertain(trials))
     found = predicted(pd.DataFrame(rows), "b ~ private(z)", device, "bernoulli", count="n", draws=4000)
-    ends = (np.linspace(-2.4, 2.4, 37), np.linspace(-2.4, 2.4, 37), np.linspace(-9, 9, 61), np.linspace(0.505, 0.995, 30))
+    ends = (np.linspace(-4, 4, 41), np.linspace(-4, 4, 41), np.linspace(-9.9, 9.9, 67), np.linspace(0.01, 0.99, 50))
     a, b, d, p = np.meshgrid(*ends, indexing="ij", sparse=True)
-    log_density = norm(0, np.pi).logpdf(a) + norm(0, np.pi).logpdf(b) + norm(0, 2.5).logpdf(d) + beta(16, 4).logpdf(p)
+    log_density = norm(0, np.pi).logpdf(a) + norm(0, np.pi).logpdf(b) + norm(0, 2.5).logpdf(d) + beta(*trials).logpdf(p)
     ones = expit(b - d / 2), expit(b + d / 2)
     for r, y in ((0, 0), (0, 1), (1, 0), (1, 1)):
         of_outcome = [one if y else 1 - one for one in ones]
@@ -325,8 +350,8 @@ def test_two_binary_answers_through_an_uncertain_device_against_a_grid():
     for one, value in ((draws["outcome_coefficients"][..., 1], d), (draws["p"], p)):
         mean = float((weight * value).sum())
         sd = float(np.sqrt((weight * (value - mean) ** 2).sum()))
-        assert float(one.mean()) == pytest.approx(mean, abs=0.05 * sd)
-        assert float(one.std()) == pytest.approx(sd, rel=0.05)
+        assert float(one.mean()) == pytest.approx(mean, abs=0.08 * sd)
+        assert float(one.std()) == pytest.approx(sd, rel=0.08)
 
 
 @pytest.mark.calibrate
@@ -384,9 +409,11 @@ def test_the_density_beside_an_outcome_is_that_of_its_parts(monkeypatch):
 
 def test_a_private_predictor_shows_its_device(tmp_path):
     frame = people()
-    found = predicted(frame)
+    found = predicted(frame, draws=250)
     effect = found["posterior"]["outcome_coefficients"].sel(outcome_term="private(z)[yes]")
-    known = predicted(frame, device=warner(0.75))["posterior"]["outcome_coefficients"].sel(outcome_term="private(z)[yes]")
+    known = predicted(frame, device=warner(0.75), draws=250)["posterior"]["outcome_coefficients"].sel(
+        outcome_term="private(z)[yes]"
+    )
     assert found.attrs["converged"] and float(effect.std()) > float(known.std())
     assert "Beta(91, 31) for p" in found.attrs["prior"] and "warner (p = Beta(91, 31))" in found.page().summary
     assert [one.title for one in found.page().tables].count("Probabilities of the device") == 1
