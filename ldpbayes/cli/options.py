@@ -827,7 +827,7 @@ def parameters(pairs):
 
 
 def _value(text):
-    """Return the TOML value that a text writes, a list of what stands between its commas, or the text."""
+    """Return the TOML value that a text writes, the list of its parts between commas, or the text."""
     files.check_structure(f"value = {text}", "parameter")
     try:
         document: Mapping[str, Any] = tomllib.loads(f"value = {text}")
