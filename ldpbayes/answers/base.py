@@ -138,8 +138,9 @@ def cell_position(result: xr.DataTree, cell: str | tuple[str, ...] | None) -> in
     if cell is None:
         raise ArgumentError(f"cell must name one of the {len(labels)} cells ({named}), got none.")
     if isinstance(cell, tuple):
-        columns = keys_of(values) or ["cell"]
-        keys = list(zip(*([str(entry) for entry in values[c].values] for c in columns), strict=True))
+        keyed = result["constant_data"].to_dataset() if "constant_data" in result.children else values
+        columns = keys_of(keyed) or ["cell"]
+        keys = list(zip(*([str(entry) for entry in keyed[c].values] for c in columns), strict=True))
         words = tuple(entry if isinstance(entry, str) else shown(entry) for entry in cell)
         if keys.count(words) == 1:
             return keys.index(words)

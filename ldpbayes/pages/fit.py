@@ -199,7 +199,8 @@ def _by(summary):
 
 def _unknown_table(tree, name, top):
     """Return the table of an array of unknowns of the prior, such as the effects of groups; of two categories of one."""
-    data, dims = tree["summary"].to_dataset(), tree["posterior"][name].dims[2:]
+    data = tree["summary"].to_dataset()
+    dims = data[f"{name}_mean"].dims
     rows, columns = TableRows(data, *dims), []
     for dim in map(str, dims):
         columns += _key_columns(rows) if dim == "cell" else [rows.label(dim, key=f"label_{dim}" if dim in _TAKEN else dim)]

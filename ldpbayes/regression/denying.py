@@ -238,8 +238,8 @@ class Denied(Beside):
         coefficients = np.concatenate([first[..., None, :], slopes], axis=-2)
         if self.one:
             coefficients = np.repeat(coefficients, len(places), axis=-1)
-        own = {"denial": (("denied",), self.in_blocks(z, share, (len(places),)))}
-        return super().variables(z) | own | {"denial_coefficients": (("denial_term", "denied"), coefficients)}
+        own = {"denial_coefficients": (("denial_term", "denied"), coefficients)}
+        return super().variables(z) | own | {"denial": (("denied",), self.in_blocks(z, share, (len(places),)))}
 
     def stated(self, table: np.ndarray) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
         a = self.n_categories

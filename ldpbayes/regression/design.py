@@ -15,7 +15,7 @@ import numpy as np
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.regression.constants import MAX_COLUMNS, MAX_ENTRIES, MAX_NUMBER
 from ldpbayes.regression.formula import Apply, Formula, FrameColumn, Literal, Node, Term, of_levels
-from ldpbayes.regression.functions import FACTOR, LEVELS, SMOOTH, TABLE
+from ldpbayes.regression.functions import FACTOR, LEVELS, SMOOTH, TABLE, middles
 from ldpbayes.regression.table import distinct_rows
 
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.IGNORECASE)
@@ -124,6 +124,7 @@ class Group:
     ----------
     name : str
     levels : tuple of str
+        Of a smooth the middles of its basis functions.
     index : (n,) int array
         The group of each row.
     value : (n,) array
@@ -193,6 +194,22 @@ class Varying:
             names = [":".join(part.name for part in parts) for parts in ([part for part, _ in self.block], self.by)]
             return f"{names[0] or 1}|{names[1]}"
         return ":".join([*([labels_of(self.block)[self.column]] if self.block else []), self.by[0].name])
+
+    def change(self) -> tuple[str, str, np.ndarray]:
+        """Return (the first level, the last, weights of the effects of levels whose sum is the change between these).
+
+        Of a curve the ends are the least and the largest value, and the weights those of its basis functions.
+        """
+        part = self.by[0]
+        if self.kind == "s":
+            state = part.of.state
+            first, last = _in_digits(state["ends"])
+            low, high = TABLE["s"].apply(state["ends"], **state)
+            return first, last, high - low
+        levels = part.levels or ()
+        weights = np.zeros(len(levels))
+        weights[0], weights[-1] = -1.0, 1.0
+        return str(levels[0]), str(levels[-1]), weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -420,7 +437,9 @@ class Design:
             rows = len(next(iter(data.values())))
             basis, places = parts[0].columns(data, rows, True), np.arange(float(len(met)))
             none = np.zeros(rows, dtype=int)
-            return Group("", tuple(map(str, range(len(met)))), none, np.ones(rows), kind, places, basis=basis)
+            state = parts[0].of.state
+            levels = _in_digits(middles(state["knots"], state["ends"]))
+            return Group("", levels, none, np.ones(rows), kind, places, basis=basis)
         more: list[list] = [[] for _ in parts]
         numbers = kind != "group" and _dtype(parts[0].levels) is None
         open_ = kind == "group" or (kind == "rw" and numbers)
@@ -550,6 +569,12 @@ def evaluate(node: Node, data: Mapping[str, np.ndarray]) -> np.ndarray:
             raise DataError(f"{node} compares a text with a number")
     with np.errstate(all="ignore"):
         return np.asarray(TABLE[node.name].apply(*values, **node.state))
+
+
+def _in_digits(values):
+    """Return numbers as texts, with as many digits as tell them apart."""
+    texts = ([f"{value:.{digits}g}" for value in values] for digits in range(3, 18))
+    return tuple(next(names for names in texts if len(set(names)) == len(values)))
 
 
 def _argument(name, values):

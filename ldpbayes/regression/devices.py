@@ -1,17 +1,23 @@
 """Regression through a device whose probabilities are not known exactly: these are unknowns beside the coefficients."""
 
+import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import expit, log_expit, xlogy
 
+from ldpbayes.collections.devices import without_outcomes
 from ldpbayes.errors import InfeasibleError, listed
 from ldpbayes.priors.device import LogitBetaLaw, said
 from ldpbayes.priors.regression import Regression
 from ldpbayes.protocols.uncertain import DeviceLaw
 from ldpbayes.regression.beside import Beside
+
+#: Display: What maximum likelihood says of itself through an uncertain device.
+AS_TRIALS = "The law of the device counts as the likelihood of its trials, and standard errors include it."
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +68,24 @@ class Tried(Beside):
         each = np.prod(np.stack(self.device.shares(self.theta(values))), axis=0)
         return np.broadcast_to(each[..., None, :], (*each.shape[:-1], len(self.design), each.shape[-1]))
 
+    def trials(self, z: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the log-likelihood of the trials, Σ (α − 1) log θ less its maximum, at z (u,), and its gradient.
+
+        It is the density of the law in θ. That of z has the Jacobian, and another maximum.
+        """
+        gradient, (yes, no) = np.zeros(z.size), self._trials
+        logit = self.law.of(z[self.spans[self.part]])
+        gradient[self.spans[self.part]] = yes * expit(-logit) - no * expit(logit)
+        most = xlogy(yes, yes) + xlogy(no, no) - xlogy(yes + no, yes + no)
+        return float((yes * log_expit(logit) + no * log_expit(-logit) - most).sum()), gradient
+
+    @cached_property
+    def _trials(self) -> np.ndarray:
+        """How often the event of each stick came in the trials, and how often a later one did, (2, k)."""
+        laws = [np.array(law.concentrations) - 1 for _, law in self.device.unknowns]
+        later = [counts[::-1].cumsum()[::-1][1:] for counts in laws]
+        return np.stack([np.concatenate([counts[:-1] for counts in laws]), np.concatenate(later)])
+
     def pulled_parts(self, parts: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         along, out = parts[0] * slope.sum(axis=0), []
         for places, (_, law) in zip(self.device.places, self.device.unknowns, strict=True):
@@ -90,6 +114,32 @@ class Tried(Beside):
             out |= {name: ((), shares[..., u]) for u, name in enumerate(names) if name}
         return out
 
+    def precision(self, z: np.ndarray) -> np.ndarray:
+        """Return minus the second derivative of the log-density of the law of each unknown of the device at z (u,), (k,)."""
+        share = expit(self.law.of(z[self.spans[self.part]]))
+        return self.law.sticks.sum(axis=1) * share * (1 - share)
+
+    def estimates(self, z: np.ndarray, covariance: np.ndarray) -> tuple[dict[str, Any], dict[str, Sequence]]:
+        """Return (the probabilities of the device and their standard errors as a Maximum has them, their names).
+
+        Parameters
+        ----------
+        z : (u,) array
+        covariance : (u, u) array
+        """
+        place, values, errors = self.spans[self.part].start, list[float](), list[float]()
+        theta = self.theta(self.values(z))
+        for (names, _), shares in zip(self.device.unknowns, theta, strict=True):
+            m = shares.size
+            stick = shares[:-1] / shares[::-1].cumsum()[::-1][:-1]
+            steep = shares[:, None] * (np.eye(m, m - 1) - np.tri(m, m - 1) * stick)  # of shares in logits of sticks
+            span, place = slice(place, place + m - 1), place + m - 1
+            variance = np.einsum("ui,ij,uj->u", steep, covariance[span, span], steep)
+            named = np.flatnonzero([bool(name) for name in names])
+            values, errors = [*values, *shares[named]], [*errors, *np.sqrt(variance[named])]
+        data = {"device": (("device_share",), np.array(values)), "device_errors": (("device_share",), np.array(errors))}
+        return data, {"device_share": self.coords()["device_share"]}
+
     def stated(self, table: np.ndarray) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
         """Return the rows of outcomes, and how probabilities of outcomes follow from those of the device.
 
@@ -103,10 +153,10 @@ class Tried(Beside):
                 outcomes = np.flatnonzero(places == u)
                 offset[k, outcomes] = 0.0 if name else 1.0
                 slope[k, outcomes[:, None], [names.index(name)] if name else at] = 1.0 if name else -1.0
-        dims = "unknown", "outcome"
+        dims = "unknown", "device_outcome"
         return {
-            "likelihood_rows": (("code", "outcome"), table),
-            "outcome_category": (("outcome",), self.owners),
+            "likelihood_rows": (("code", "device_outcome"), table),
+            "outcome_category": (("device_outcome",), self.owners),
             "outcome_offset": (dims, offset),
             "outcome_slope": ((*dims, "device_share"), slope),
         }
@@ -122,10 +172,68 @@ def refuse(asked: Mapping[str, Any]) -> None:
     """
     if named := [name for name, value in asked.items() if value]:
         raise InfeasibleError(
-            f"The probabilities of the device must be known for {listed(named)}: a device with a law goes with the "
-            "posterior of a private answer alone. Take it at its mean by known(), refit at both ends of the law, and "
-            "compare."
+            f"The probabilities of the device must be known for {listed(named)}. Take the device at its mean by known(), "
+            "refit at both ends of its law, and compare."
         )
+
+
+def unidentified(pooled: Any) -> str:
+    """Return the sentence about answers that channels cannot tell apart, uncertain devices at their means; else empty."""
+    over_answers = pooled if pooled.device_law is None else without_outcomes(pooled)
+    return over_answers.identifiability() if over_answers.unidentified() else ""
+
+
+def without_prior(target: Any) -> Any:
+    """Return the target whose maximum is that of the likelihood: of the reports, and of the trials of an uncertain device.
+
+    Parameters
+    ----------
+    target : RegressionTarget
+
+    Raises
+    ------
+    InfeasibleError
+        Where a law is that of no trials, because its density is infinite at an end.
+    """
+    prior = target.prior
+    if not isinstance(prior, Tried):
+        return replace(target, flat=True)
+    for _, law in prior.device.unknowns:
+        if min(law.concentrations) < 1:
+            raise InfeasibleError(
+                f"Maximum likelihood takes the law of a device as that of trials, and {law.describe()} is none: its density "
+                "is infinite at an end. Take the posterior, or concentrations of 1 or more."
+            )
+    return replace(target, flat=True, trials=prior.trials)
+
+
+def refuse_ends(prior: Any, direction: np.ndarray) -> None:
+    """Raise where a direction, in which a likelihood has no maximum, is that of the probabilities of an uncertain device.
+
+    Parameters
+    ----------
+    prior : Regression
+    direction : (u,) array
+        Of length one.
+
+    Raises
+    ------
+    InfeasibleError
+    """
+    if not isinstance(prior, Tried):
+        return
+    along = direction[prior.spans[prior.part]]
+    if (along**2).sum() >= 0.5:
+        names = list(itertools.chain.from_iterable(_of_sticks(names) for names, _ in prior.device.unknowns))
+        raise InfeasibleError(
+            f"The likelihood has no maximum: it is flat, or still rises, while {names[int(np.abs(along).argmax())]!r} of "
+            "the device goes to an end, as where trials never had an event; take the posterior."
+        )
+
+
+def _of_sticks(names: Sequence[str]) -> list[str]:
+    """Return what the sticks of an unknown are called: their shares, or that which has a name."""
+    return [name or next(filter(None, names)) for name in names[:-1]]
 
 
 def sticks_of(concentrations: Sequence[float]) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 
 from ldpbayes.errors import InfeasibleError, listed
 from ldpbayes.inference.newton import find_mode
-from ldpbayes.regression import denying, maximum, predictor_maximum
+from ldpbayes.regression import denying, devices, lists, maximum, predictor_maximum
 from ldpbayes.regression.beside import Beside
 from ldpbayes.regression.marginal import MixedMaximum, maximize_marginal
 
@@ -60,7 +60,8 @@ def estimate(model: Any, ci_prob: float, draws: int) -> maximum.Maximum:
     if model.records is not None:
         if model.design.columns.groups:
             raise InfeasibleError("Maximum likelihood beside an outcome is for common terms only; take the posterior.")
-        return predictor_maximum.estimate(replace(model.target, flat=True), model.n_reports, ci_prob, maximum.MAXIMA.near)
+        target = devices.without_prior(model.target)
+        return predictor_maximum.estimate(target, model.n_reports, ci_prob, maximum.MAXIMA.near)
     _refuse(model)
     return _described(model, _solved(model, draws), ci_prob)
 
@@ -68,12 +69,13 @@ def estimate(model: Any, ci_prob: float, draws: int) -> maximum.Maximum:
 def _refuse(model):
     """Raise where a model has no maximum likelihood."""
     prior, reports = model.prior, model.reports
-    if isinstance(prior, Beside) and not isinstance(prior, denying.Denied):
+    if isinstance(prior, lists.Listed):
         raise InfeasibleError("Maximum likelihood is not for the trait of lists; take the posterior.")
     if isinstance(prior, Beside) and (reports.weighted or prior.effects):
-        raise InfeasibleError("Maximum likelihood beside those who deny has no weights and no groups; take the posterior.")
-    if reports.pooled.unidentified():
-        raise InfeasibleError(reports.pooled.identifiability())
+        what = "through an uncertain device" if isinstance(prior, devices.Tried) else "beside those who deny"
+        raise InfeasibleError(f"Maximum likelihood {what} has no weights and no groups; take the posterior.")
+    if why := devices.unidentified(reports.pooled):
+        raise InfeasibleError(why)
     if prior.monotone:
         raise InfeasibleError(f"Maximum likelihood has no effects of steps ({prior.monotone[0].name}); take the posterior.")
     if prior.effects and reports.weighted:
@@ -85,7 +87,7 @@ def _refuse(model):
 
 def _solved(model, draws):
     """Return the RegressionSolution of a model."""
-    prior, reports, target = model.prior, model.reports, replace(model.target, flat=True)
+    prior, reports, target = model.prior, model.reports, devices.without_prior(model.target)
     if prior.effects:
         mixed = maximize_marginal(target, model.one_factor)
         value, inverse, bare = mixed.value + target.reports.constant, mixed.covariance, replace(prior, effects=())
@@ -121,6 +123,7 @@ def _described(model, solution, ci_prob):
     cells = model.target.reports.n_cells
     by = "the variance of the weighted scores" if weighted else "the observed information"
     first = f"Maximum likelihood of {n:,} reports in {cells:,} cell{'s' if cells > 1 else ''}; standard errors from {by}."
+    first += f" {devices.AS_TRIALS}" if isinstance(prior, devices.Tried) else ""
     free, deviance, none = len(solution.inverse), -2 * solution.log_likelihood, weighted or model.known is not None
     attrs = {
         "question": "Regression by maximum likelihood",
@@ -145,6 +148,9 @@ def _described(model, solution, ci_prob):
         denial, denial_errors = prior.at_means(solution.z, solution.inverse)
         data |= {"denial": (("denied",), denial), "denial_errors": (("denied",), denial_errors)}
         coords["denied"] = [prior.categories[x] for x in prior.denied]
+    if isinstance(prior, devices.Tried):
+        stated, names = prior.estimates(solution.z, solution.inverse)
+        data, coords = data | stated, coords | names
     if solution.mixed is not None:
         effects = model.prior.effects
         units = np.array([effect.unit for effect in effects])

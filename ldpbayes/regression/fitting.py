@@ -208,7 +208,8 @@ def regress(
         with equal steps. Maximum likelihood has none.
     method : {"auto", "weighted", "hmc", "nuts", "mle"}
         ``auto`` weighs draws about the mode, takes Hamiltonian Monte Carlo where their weights cannot be trusted, and NUTS
-        where its trajectories do not hold; ``mle`` is maximum likelihood.
+        where its trajectories do not hold; ``mle`` is maximum likelihood. Of an uncertain device the trials are part of the
+        likelihood; a stated law stands for them, as a function of these probabilities.
     draws, chains, random_seed, ci_prob, progressbar : as in fit
     incomplete : {"refuse", "drop"}
         What becomes of rows in which a covariate, the report or what is stated of it is missing: design, count, weight.
@@ -285,6 +286,8 @@ def regress(
     data, of_denial, where = denying.asked(deniers, data, parsed.answer, honesty)
     outcome = () if predicted is None else predicted.columns
     columns, reports, beside, rows = _read(parsed, data, protocol, report, incomplete, stated, labels, of_denial, outcome)
+    if reports.pooled.device_law is not None:
+        devices.refuse({"deniers": of_denial, "totals": totals})
     experiment = lists.traits_of(reports.pooled)
     if experiment is not None and of_denial is not None:
         raise ArgumentError(
@@ -297,10 +300,6 @@ def regress(
     if predicted is not None:
         answers = reports.pooled.answers if experiment is None else experiment.traits
         records, of_answer = predicted.of(rows, reports, answers, reference).under(scale, columns.terms)
-    if reports.pooled.device_law is not None:
-        devices.refuse(
-            {"method='mle'": method == "mle", "a private predictor": predicted, "deniers": of_denial, "totals": totals}
-        )
     model = Model.of(columns, reports, reference, of_answer, beside, experiment, link, honesty)
     model = model if records is None else model.predicting(records)
     model = model if totals is None else model.knowing(totals)
@@ -424,9 +423,9 @@ class Model:
         InfeasibleError
             Where no report tells answers apart, so that only the form of the outcome would.
         """
-        if self.reports.pooled.unidentified():
+        if why := devices.unidentified(self.reports.pooled):
             raise InfeasibleError(
-                f"{self.reports.pooled.identifiability()} Only the form of {records.asked.formula.answer} would tell who "
+                f"{why} Only the form of {records.asked.formula.answer} would tell who "
                 "gave which answer; that is no measurement, and is refused."
             )
         prior, target = predictor_target.joined(self, records)
@@ -808,8 +807,9 @@ def _tree(model, sample, request, facts):
     from ldpbayes.result.validation import validate
 
     prior, reports, entries = model.prior, model.reports, model.target.reports
-    draws = {"distribution": (model.dims, sample.distribution)}
-    draws |= {name: (dims, values, {"of": "prior"}) for name, (dims, values) in sample.variables.items()}
+    draws = {name: (dims, values, {"of": "prior"}) for name, (dims, values) in sample.variables.items()}
+    # First the coefficients, whose terms ArviZ's summary then names before their categories.
+    draws = {"coefficients": draws.pop("coefficients"), "distribution": (model.dims, sample.distribution), **draws}
     interrupted = sample.distribution[..., 0].size < request.draws * request.chains
     settings = request.stated | {"formula": model.text, "reference": prior.categories[prior.reference]}
     attrs = {
@@ -831,11 +831,17 @@ def _tree(model, sample, request, facts):
         known=sample.known,
         joint=True,
     )
+    changes = _changes(model.design, draws)
+    worth = summary.diagnostics.effective_draws
+    computed = {
+        name: diagnostics.entries_of(values, {}, name, request.ci_prob, sample.independent, worth)
+        for name, (_, values, _) in changes.items()
+        if name not in draws
+    }
+    summary = replace(summary, entries={**summary.entries, **computed})
+    draws |= changes
     more = {"stats": sample.stats or {}, "facts": attrs | facts, "summary": summary}
     tree = write(Fit(model, prior.describe(), facts["method"], settings, draws, **more))
-    drawn = tree["posterior"].to_dataset()
-    # Beside P alone, ArviZ's summary labels rows by the first variable's order of dimensions.
-    tree["posterior"] = xr.DataTree(drawn[["coefficients", *(name for name in drawn if name != "coefficients")]])
     tree["design"] = xr.DataTree(_patterns(model))
     if model.records is not None:
         tree["outcome_design"] = xr.DataTree(predictor_target.patterns(model.records))
@@ -844,6 +850,18 @@ def _tree(model, sample, request, facts):
     tree.attrs["prior_decides"] = _undecided(model, sample.unknowns.reshape(-1, prior.n_unknowns), request.ci_prob)
     validate(tree)
     return tree
+
+
+def _changes(design, draws):
+    """Return the draws of the change over the levels of each monotone effect, walk and curve, which states both ends."""
+    changes = {}
+    for effect in design.effects:
+        if effect.kind == "group":
+            continue
+        name, (first, last, weights) = f"{effect.name}_change", effect.change()
+        values = draws[name][1] if name in draws else np.einsum("cdla,l->cda", draws[effect.name][1], weights)
+        changes[name] = ("category",), values, {"of": "prior", "first": first, "last": last}
+    return changes
 
 
 def _patterns(model):

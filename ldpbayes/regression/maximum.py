@@ -11,6 +11,7 @@ from ldpbayes.answer import Answer
 from ldpbayes.errors import ConvergenceError, InfeasibleError, listed
 from ldpbayes.inference.ends import normal_reach
 from ldpbayes.inference.newton import find_mode
+from ldpbayes.regression import devices
 from ldpbayes.regression.target import RegressionTarget
 
 
@@ -64,12 +65,14 @@ class Maximum(Answer):
     Attributes
     ----------
     coefficients, standard_errors : (terms, a) DataArray
-        Zero for the reference category. Standard errors come from the observed information; with survey weights from the
-        variance of the weighted scores.
+        Zero for the reference category. Standard errors come from the observed information, of an uncertain device too;
+        with survey weights from the variance of the weighted scores.
     covariance : (terms · (a − 1), terms · (a − 1)) DataArray
         Of the coefficients of the other categories, the category running fastest.
     denial, denial_errors : (denied,) DataArray
         Where some deny: their share where its columns are at their means, with its standard error.
+    device, device_errors : (device_share,) DataArray
+        Of an uncertain device: the estimates of its probabilities, with their standard errors.
     formula : str
     terms, categories : tuple of str
     reference : str
@@ -77,11 +80,12 @@ class Maximum(Answer):
     link : str
         What they change: "logit" is log odds.
     log_likelihood : float
-        log P(reports), with the constants of the protocols.
+        log P(reports), with the constants of the protocols. Beside an uncertain device also of its trials, as a ratio to
+        their own maximum.
     deviance : float
         −2 log-likelihood.
     n_parameters : int
-        Number of free coefficients, and of sds between groups.
+        Number of free coefficients, of sds between groups, and of free probabilities of a device.
     group_sd, group_sd_errors : (effects,) DataArray
         With effects of groups: their sd, with its standard error (0 where the sd is). The effects at their modes have the
         names of the formula, such as ``1|county``, over their levels and the categories.
@@ -264,6 +268,7 @@ def _refuse_infinite(target, z):
     beyond = np.ptp(logits, axis=1).max() > MAXIMA.extreme
     if eigenvalues[0] > 0 and (unit / np.sqrt(eigenvalues[0]) < MAXIMA.unbounded or not beyond):
         return
+    devices.refuse_ends(prior, vectors[:, 0])
     if not beyond and eigenvalues[0] <= 0:
         raise InfeasibleError(
             "The likelihood is flat in some direction: the reports do not determine all coefficients; use the posterior, "

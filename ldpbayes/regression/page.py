@@ -4,6 +4,7 @@ import functools
 from dataclasses import replace
 
 import numpy as np
+import xarray as xr
 
 from ldpbayes import plots
 from ldpbayes.answer import Answer
@@ -24,6 +25,8 @@ from ldpbayes.result.facts import facts_of
 _PREDICTED = ("comparisons", "poststratify", "predictions", "slopes")
 #: Display: Rows of the figure of predictions.
 PREDICTED = 12
+#: Display: Effects, and changes over levels, that the first sentences name.
+SENTENCES = 4
 #: Display: Columns with more numbers than this are predicted at three quantiles.
 LEVELS = 4
 #: Tables beside the coefficients: title, name of the variable, and dims.
@@ -33,14 +36,14 @@ BESIDE = (
     ("How many other items apply, of all of a category", "items", ["category", "items_applying"]),
     ("Coefficients: log odds of each other item", "item_coefficients", ["item_term"]),
 )
-_DEVICE = "Probabilities of the device"
+_GROUPS, _CURVES = "Effects of groups", "Curves"
+#: The title of the probabilities of an uncertain device, which are those of no answer.
+DEVICE = "Probabilities of the device"
 #: Tables of the parameters that no term or category has, and what heads their first column.
-_PARAMETERS = {
-    "Effects of groups": "sd between groups",
-    "Curves": "sd of the curve",
-    _DEVICE: "probability",
-}
+_PARAMETERS = {_CURVES: "sd of the curve", DEVICE: "probability"}
 _CHANGE = "Change of the {} against the reference category for one more unit of the column."
+_OVER_LEVELS = " Of a term with two levels, or with the ends of a curve: from the first to the last of them."
+_BETWEEN = " Of the sd of a group: standard deviation of its effects."
 _ODDS = "Factor of the odds: the exponential of the log odds."
 _MEDIAN = "Posterior median of the factor of the odds: the exponential of the median of the log odds, not of their mean."
 
@@ -50,13 +53,7 @@ def of_regression(result) -> Page:
     attrs, summary = facts_of(result), result["summary"].to_dataset()
     tables = [_coefficient_table(result), _share_table(summary)]
     tables += _tables_beside(summary)
-    if "parameter" in summary.coords:
-        tables += _spread_tables(summary)
-    against = summary.drop_sel(category=attrs["reference"])
-    for name in _changes(summary):
-        title = f"From the first to the last level of {name.removesuffix('_change')}"
-        settings = {"prefix": f"{name}_", "heading": _scale(result), "priority": (0, 1, 0)}
-        tables.append(TableRows(against, "category").table(title, **settings))
+    tables += _spread_tables(summary)
     return Page(
         attrs["title"],
         tuple(tables),
@@ -79,22 +76,31 @@ def of_maximum(result: Maximum, *, ci_prob: float | None = None) -> Page:
         (Column("estimate", scale, spec=interval.spec, means=_CHANGE.format(scale)), estimate),
         (Column("standard_error", "s.e.", spec=interval.spec), error),
         (interval, ends),
-        *(_odds_columns(result, rows, ci_prob, (1, 3), "odds ratio", _ODDS) if result.link == "logit" else ()),
+        *(
+            _odds_columns(odds_ratio(result, ci_prob=ci_prob), rows, level, (1, 3), "odds ratio", _ODDS)
+            if result.link == "logit"
+            else ()
+        ),
     ]
     title = _coefficients_of(result.reference, list(map(str, summary["category"].values)), scale)
     names = ("formula", "n_reports", "reference", "link", "log_likelihood", "deviance", "weighted")
     facts = {"method": "mle", **{name: getattr(result, name) for name in names}}
     facts |= {"terms": list(result.terms), "categories": list(result.categories)}
-    beside = [name for name in ("group_sd", "group_sd_errors", "denial", "denial_errors") if name in result.data_vars]
-    facts |= {name: result[name].values for name in beside}
+    beside = [name for name in ("group_sd", "denial", "device") if name in result.data_vars]
+    facts |= {name: result[name].values for of in beside for name in (of, f"{of}_errors")}
+    facts |= {"probability": list(map(str, result["device_share"].values))} if "device" in beside else {}
     facts |= {"coefficients": result.coefficients.values, "standard_errors": result.standard_errors.values}
     tables = [filled(title, columns)]
-    for title, name, dim in (("Effects of groups: sd", "group_sd", "effects"), (BESIDE[0][0], "denial", "denied")):
+    for title, name, dim in (
+        ("Effects of groups: sd", "group_sd", "effects"),
+        (BESIDE[0][0], "denial", "denied"),
+        (DEVICE, "device", "device_share"),
+    ):
         if name in result.data_vars:
             spec = spec_of(result[f"{name}_errors"].values)
             pairs = (("estimate", name), ("s.e.", f"{name}_errors"))
             numbers: list = [(Column(key, heading, spec=spec), result[key].values) for heading, key in pairs]
-            tables.append(filled(title, [TableRows(result[name], dim).label(dim), *numbers]))
+            tables.append(filled(title, [TableRows(result[name], dim).label(dim, _PARAMETERS.get(title, dim)), *numbers]))
     return Page(
         result.formula,
         tuple(tables),
@@ -135,9 +141,8 @@ def _coefficient_columns(summary, rows, prefix, scale):
     return [*labels, (replace(mean, full=f"mean of the {scale}"), values), *rest]
 
 
-def _odds_columns(result, rows, ci_prob, priority, heading, means):
+def _odds_columns(odds, rows, level, priority, heading, means):
     """Return odds ratios with their intervals as columns."""
-    odds, level = odds_ratio(result, ci_prob=ci_prob), interval_of(ci_prob)
     spec = odds_spec(odds)
     ratio = Column("odds_ratio", heading, spec=spec, priority=priority[0], means=means)
     interval = Column("odds_interval", level, "interval", spec, priority[1], full=f"{level} of the odds ratio")
@@ -145,20 +150,45 @@ def _odds_columns(result, rows, ci_prob, priority, heading, means):
 
 
 def _coefficient_table(tree):
+    """Return the table of all terms: coefficients, changes over levels, and sds between groups, which have no category."""
     reference, scale = tree.attrs["reference"], _scale(tree)
-    summary = tree["summary"].to_dataset()
-    categories = [str(name) for name in summary["category"].values if str(name) != reference]
-    summary = summary.sel(category=categories)
-    rows, draws = TableRows(summary, "term", "category"), tree["posterior"]["coefficients"].sel(category=categories)
+    summary, draws = _with_changes(tree)
+    categories = [str(name) for name in summary["category"].values]
+    rows, level = TableRows(summary, "term", "category"), interval_of(summary.attrs["ci_prob"])
     means = f"Posterior probability that the change of the {scale} is above zero."
     positive = Column("positive", "P(> 0)", spec=".3f", priority=5, means=means)
-    odds = summary.attrs["ci_prob"], (1, 4), "median odds ratio", _MEDIAN
+    odds = np.exp(summary[["coefficients_lower", "coefficients_upper"]])
+    odds = odds.rename(coefficients_lower="lower", coefficients_upper="upper")
+    odds = odds.assign(odds_ratio=np.exp(draws.median(("chain", "draw"))))
     columns = [
         *_coefficient_columns(summary, rows, "coefficients_", scale),
-        *(_odds_columns(tree, rows, *odds) if scale == scale_of("logit") else ()),
+        *(_odds_columns(odds, rows, level, (1, 4), "median odds ratio", _MEDIAN) if scale == scale_of("logit") else ()),
         (positive, rows.numbers((draws > 0).mean(("chain", "draw")))),
     ]
+    whole = tree["summary"].to_dataset()
+    spread = [_spread_row(whole, name) for name in _parameters(whole, _GROUPS)]
+    columns = [(column, [*values, *(row.get(column.key) for row in spread)]) for column, values in columns]
+    more = (_OVER_LEVELS if _changes(tree) else "") + (_BETWEEN if spread else "")
+    columns = [(replace(column, means=column.means + more * (column.key == "mean")), values) for column, values in columns]
     return filled(_coefficients_of(reference, categories, scale), columns)
+
+
+def _with_changes(tree):
+    """Return (summary, draws) of the coefficients and, as further terms, of the changes over levels."""
+    summary, posterior = (tree[group].to_dataset() for group in ("summary", "posterior"))
+    names = {f"coefficients_{key}": key for key in ("mean", "sd", "lower", "upper")}
+    terms, draws = [summary[list(names)]], [posterior["coefficients"]]
+    for name, term in _changes(tree).items():
+        terms.append(summary[[f"{name}_{key}" for key in names.values()]])
+        terms[-1] = terms[-1].rename({f"{name}_{key}": whole for whole, key in names.items()}).expand_dims(term=[term])
+        draws.append(posterior[name].expand_dims(term=[term]))
+    return tuple(xr.concat(parts, "term").drop_sel(category=tree.attrs["reference"]) for parts in (terms, draws))
+
+
+def _spread_row(summary, name):
+    """Return the row of the sd between groups, by the keys of columns."""
+    mean, sd, *ends = (float(summary[f"parameter_{key}"].sel(parameter=name)) for key in ("mean", "sd", "lower", "upper"))
+    return {"term": f"sd of {name.removesuffix('_sigma')}", "mean": mean, "sd": sd, "interval": tuple(ends)}
 
 
 def _scale(tree):
@@ -174,12 +204,10 @@ def _share_table(summary):
 
 
 def _spread_tables(summary):
-    """Yield the sds of groups and of curves, and the probabilities of a device, each a table."""
-    names = [str(name) for name in summary["parameter"].values]
-    kinds = [_kind_of(name) for name in names]
+    """Yield the sds of curves, and the probabilities of a device, each a table."""
     for kind, heading in _PARAMETERS.items():
-        if kind in kinds:
-            own = summary.isel(parameter=[k for k, which in enumerate(kinds) if which == kind])
+        if names := _parameters(summary, kind):
+            own = summary.sel(parameter=names)
             rows = TableRows(own, "parameter")
             column, labels = rows.label("parameter", heading)
             spec = spec_of(own["parameter_sd"].values)
@@ -187,32 +215,40 @@ def _spread_tables(summary):
             yield filled(kind, [(column, [name.removesuffix("_sigma") for name in labels]), *columns])
 
 
+def _parameters(summary, kind):
+    """Return the names of the parameters of a kind, which have neither term nor category."""
+    names = [str(name) for name in summary["parameter"].values] if "parameter" in summary.coords else []
+    return [name for name in names if _kind_of(name) == kind]
+
+
 def _kind_of(name):
-    """Return which table a parameter of a result without dims stands in."""
+    """Return what a parameter is: of groups, of a curve or of the device."""
     if not name.endswith("_sigma"):
-        return _DEVICE
-    return "Curves" if "|" not in name else "Effects of groups"
+        return DEVICE
+    return _CURVES if "|" not in name else _GROUPS
 
 
-def _changes(summary):
-    """Return the names of the changes from the first to the last level of monotone effects."""
-    return [str(name).removesuffix("_mean") for name in summary.data_vars if str(name).endswith("_change_mean")]
+def _changes(tree):
+    """Return the changes over the levels of monotone effects, walks and curves, as {name of the variable: term}."""
+    ends = {str(name): draws.attrs for name, draws in tree["posterior"].data_vars.items() if "first" in draws.attrs}
+    return {name: f"{name.removesuffix('_change')} from {of['first']} to {of['last']}" for name, of in ends.items()}
 
 
 def _curves(tree, summary):
-    """Yield what is said of monotone effects, and of walks and smooths, which have no coefficients."""
-    reference, level = tree.attrs["reference"], interval_of(summary.attrs["ci_prob"])
-    for name in _changes(summary):
+    """Yield what is said of monotone effects, and of walks and curves, which have no coefficients."""
+    reference, level, said = tree.attrs["reference"], interval_of(summary.attrs["ci_prob"]), []
+    for name, term in _changes(tree).items():
         for category in [str(label) for label in summary["category"].values if str(label) != reference]:
             values = (float(summary[f"{name}_{key}"].sel(category=category)) for key in ("mean", "lower", "upper"))
-            mean, low, high = (f"{value:.2f}" for value in values)
-            yield (
-                f"from the first to the last level of {name.removesuffix('_change')} the {_scale(tree)} of {category} "
-                f"against {reference} change by {mean} ({level} {low} to {high})"
+            mean, low, high = (f"{value:#.3g}" for value in values)
+            said.append(
+                f"{term} changes the {_scale(tree)} of {category} against {reference} by {mean} ({level} {low} to {high})"
             )
-    names = [str(name) for name in summary["parameter"].values] if "parameter" in summary.coords else []
-    if curves := [name.removesuffix("_sigma") for name in names if _kind_of(name) == "Curves"]:
-        yield f"predictions show the effect of {listed(curves)}"
+    yield from said[:SENTENCES]
+    if len(said) > SENTENCES:
+        yield f"the table has {len(said) - SENTENCES} further changes"
+    if curves := [name.removesuffix("_sigma") for name in _parameters(summary, _CURVES)]:
+        yield f"predictions show {listed(curves)} in between"
 
 
 def _tables_beside(summary):
@@ -294,7 +330,8 @@ def _summary(tree):
     """Return the first sentences: the average shares, and the coefficients whose intervals exclude zero."""
     summary, reference = tree["summary"].to_dataset(), tree.attrs["reference"]
     terms = [str(name) for name in summary["term"].values if str(name) != "Intercept"]
-    factors = {part for name in terms if ":" in name for part in name.split(":")}
+    products = [name for name in [*terms, *_changes(tree)] if ":" in name]
+    factors = {part for name in products for part in name.split(":")}
     clear, interacting = [], False
     for term in terms:
         if term in factors:  # it holds only where the others of its interactions are 0
@@ -317,8 +354,9 @@ def _summary(tree):
         but = " but the intercept" if "Intercept" in summary["term"].values else ""
         said = f"no coefficient{but} has a {level} interval that excludes zero"
     else:
-        more = f", and {len(clear) - 4} further coefficients differ from zero" if len(clear) > 4 else ""
-        said = f"at {level}, {'; '.join(clear[:4])}{more}"
+        rest = len(clear) - SENTENCES
+        more = f", and {rest} further coefficients differ from zero" if rest > 0 else ""
+        said = f"at {level}, {'; '.join(clear[:SENTENCES])}{more}"
     said = "; ".join([*([said] if said else []), *curves])
     if "denial_mean" in summary:
         names = map(str, summary["denied"].values)
@@ -339,7 +377,7 @@ def _facts(tree):
     spread = {}
     if "parameter" in summary.coords:
         names_of = [str(name) for name in summary["parameter"].values]
-        device = np.array([_kind_of(name) == _DEVICE for name in names_of])
+        device = np.array([_kind_of(name) == DEVICE for name in names_of])
         for key, label, at in (("group_sd", "effects", ~device), ("device", "probability", device)):
             if at.any():
                 own = [name.removesuffix("_sigma") for name, is_in in zip(names_of, at, strict=True) if is_in]
@@ -355,6 +393,7 @@ def _facts(tree):
         "terms": [str(name) for name in summary["term"].values],
         "categories": [str(name) for name in summary["category"].values],
         "coefficients": numbers_of(summary, {}, "coefficients_"),
+        "changes": {term: numbers_of(summary, {}, f"{name}_") for name, term in _changes(tree).items()},
         "distribution": numbers_of(summary, {"target": "distribution"}),
         **spread,
         "diagnostics": {name: attrs[name] for name in diagnostics if name in attrs},

@@ -8,6 +8,7 @@ from ldpbayes import checks
 from ldpbayes.errors import ConvergenceError, InfeasibleError, listed
 from ldpbayes.inference.ends import normal_reach
 from ldpbayes.regression import predictor_target
+from ldpbayes.regression.devices import AS_TRIALS, Tried, refuse_ends
 from ldpbayes.regression.maximum import MAXIMA, Maximum, dependent, on_columns
 from ldpbayes.regression.predictor_target import OutcomeTarget
 
@@ -85,6 +86,8 @@ def estimate(target: OutcomeTarget, n: int, ci_prob: float, near: float) -> Outc
     of_outcome = unit**2 * records.transform @ covariance[span, span] @ records.transform.T
     value, free = target.value_and_gradient(z)[0] + target.reports.constant, z.size
     deviance, sentence = -2 * value, f"Maximum likelihood of {n:,} reports and outcomes, from the observed information."
+    of_device: tuple[dict, dict] = prior.estimates(z, covariance) if isinstance(prior, Tried) else ({}, {})
+    sentence += f" {AS_TRIALS}" if isinstance(prior, Tried) else ""
     if lower and min(lower) < near:
         sentence += f" Another maximum is only {min(lower):.2g} nats lower; standard errors leave it out."
     said = predictor_target.form_facts(target, z)
@@ -118,7 +121,7 @@ def estimate(target: OutcomeTarget, n: int, ci_prob: float, near: float) -> Outc
     data["outcome_standard_errors"] = "outcome_term", np.sqrt(np.diag(of_outcome))
     data["outcome_covariance"] = ("outcome_term", "outcome_term_bis"), of_outcome
     coords = {"term": list(prior.terms), "category": list(prior.categories), "outcome_term": list(records.design.terms)}
-    return OutcomeMaximum(data, coords, attrs)
+    return OutcomeMaximum(data | of_device[0], coords | of_device[1], attrs)
 
 
 def _refuse_infinite(target: OutcomeTarget, z: np.ndarray, information: np.ndarray) -> None:
@@ -131,6 +134,7 @@ def _refuse_infinite(target: OutcomeTarget, z: np.ndarray, information: np.ndarr
     scale = float(np.median(np.append(prior.scales, records.scales)))
     if eigenvalues[0] > 0 and (scale / np.sqrt(eigenvalues[0]) < MAXIMA.unbounded or not beyond):
         return
+    refuse_ends(prior, vectors[:, 0])
     along = np.abs(vectors[:, 0])
     parts = {
         f"{prior.terms[k]} of {records.asked.answer}": along[prior.spans[""]][k * (prior.n_categories - 1)]

@@ -29,7 +29,7 @@ def of_posterior(result) -> Page:
     tables.append(
         TableRows(effect, "comparison").table(f"Differences of {y} by {answer}", spec=spec_of(effect["sd"].values))
     )
-    tables += [replace(table, title=f"{answer}: {table.title[:1].lower()}{table.title[1:]}") for table in whole.tables]
+    tables += _of_answer(whole.tables, answer)
     if "outcome_sd_mean" in summary:
         rows = TableRows(summary, "outcome")
         spec = spec_of(summary["outcome_sd_sd"].values)
@@ -55,7 +55,7 @@ def of_maximum(result: OutcomeMaximum, *, ci_prob: float | None = None) -> Page:
     whole, summary = page.of_maximum(result, ci_prob=ci_prob), result.summary(ci_prob)
     y, answer = result.formula.partition("~")[0].strip(), result.private_formula.partition("~")[0].strip()
     tables = [_outcome_table(summary, y, result.family, "outcome_", "estimate")]
-    tables += [replace(table, title=f"{answer}: {table.title[:1].lower()}{table.title[1:]}") for table in whole.tables]
+    tables += _of_answer(whole.tables, answer)
     at = [k for k, name in enumerate(summary["outcome_term"].values) if str(name).startswith(f"private({answer})[")]
     effects = summary.isel(outcome_term=at)
     values = [effects[f"outcome_{key}"].values for key in ("mean", "lower", "upper")]
@@ -94,6 +94,13 @@ def _outcome_table(summary, y, family, prefix, heading, middle=None):
         interval = Column(f"{law.key}_interval", interval_of(ci_prob), "interval", "#.3g", 2, full=full)
         columns += [(ratio, rows.numbers(point)), (interval, rows.pairs(low, high))]
     return filled(f"Coefficients of {y}: {law.words}", columns)
+
+
+def _of_answer(tables, answer):
+    """Yield the tables of the private answer, which their titles name, and that of the device."""
+    for table in tables:
+        of_device = table.title == page.DEVICE
+        yield table if of_device else replace(table, title=f"{answer}: {table.title[:1].lower()}{table.title[1:]}")
 
 
 def _figure(summary, y, family, prefix):

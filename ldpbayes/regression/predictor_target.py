@@ -25,6 +25,7 @@ from ldpbayes.regression import target as of_answers
 from ldpbayes.regression.constants import LEAST, NUMBERS_IN_CACHE
 from ldpbayes.regression.denying import Denied
 from ldpbayes.regression.design import arrays
+from ldpbayes.regression.devices import Tried
 from ldpbayes.regression.lists import Listed
 from ldpbayes.regression.maximum import starting_point
 from ldpbayes.regression.predictor import OutcomeRecords
@@ -80,6 +81,10 @@ class OutcomePrior(Regression):
         own = z[:, self.spans["outcome"]]
         return own * self.outcome.scales, list(self.outcome.design.terms), -0.5 * (own**2).sum(axis=1)
 
+    def precisions(self, z: np.ndarray) -> np.ndarray:
+        """Return about the precision of each unknown under the prior, at z (u,), (u,)."""
+        return np.ones(z.size)
+
     def describe(self) -> str:
         records, (centre, unit) = self.outcome, self.outcome.units
         y, scale = records.asked.formula.answer, records.scales
@@ -117,6 +122,24 @@ class DenyingOutcomePrior(OutcomePrior, Denied):
 @dataclass(frozen=True, eq=False)
 class ListedOutcomePrior(OutcomePrior, Listed):
     """The same of the trait of a list."""
+
+
+@dataclass(frozen=True, eq=False)
+class TriedOutcomePrior(OutcomePrior, Tried):
+    """The same through a device whose probabilities are not known exactly."""
+
+    def precisions(self, z):
+        out = super().precisions(z)
+        out[self.spans[self.part]] = self.precision(z)
+        return out
+
+
+#: The prior beside an outcome of each prior that has further unknowns.
+_JOINED: Mapping[type[Regression], type[OutcomePrior]] = {
+    Denied: DenyingOutcomePrior,
+    Listed: ListedOutcomePrior,
+    Tried: TriedOutcomePrior,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,14 +327,9 @@ def joined(model: Any, records: OutcomeRecords) -> tuple[OutcomePrior, OutcomeTa
     records : OutcomeRecords
     """
     inner = model.prior
-    kind = (
-        DenyingOutcomePrior
-        if isinstance(inner, Denied)
-        else ListedOutcomePrior
-        if isinstance(inner, Listed)
-        else OutcomePrior
+    prior = _JOINED.get(type(inner), OutcomePrior)(
+        **{one.name: getattr(inner, one.name) for one in fields(inner)}, records=records
     )
-    prior = kind(**{one.name: getattr(inner, one.name) for one in fields(inner)}, records=records)
     return prior, OutcomeTarget(
         prior, OutcomeEntries.joined(model.reports, model.cell, model.target.reports.n_cells, records)
     )
@@ -446,6 +464,7 @@ def form_share(target: OutcomeTarget, z: np.ndarray) -> float:
     places = target.prior.spans["outcome"].start + np.array(target.prior.outcome.effects(), dtype=int)
     blind = replace(target, reports=replace(target.reports, table=np.ones_like(target.reports.table)))
     with_reports, without = (
-        1 / np.diag(np.linalg.inv(one.information(z) + np.eye(z.size)))[places] - 1 for one in (target, blind)
+        1 / np.diag(np.linalg.inv(one.information(z) + np.diag(target.prior.precisions(z))))[places] - 1
+        for one in (target, blind)
     )
     return float(np.clip(np.divide(without, np.maximum(with_reports, LEAST)), 0.0, 1.0).max(initial=0.0))

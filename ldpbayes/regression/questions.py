@@ -73,7 +73,8 @@ class Fitted:
         rows = [("coefficients", len(self.design.terms)), *((group.name, len(group.levels)) for group in groups)]
         columns: list[NDArray] = []
         for name, size in rows:
-            values = result.children["posterior"].dataset[name].values
+            drawn = result.children["posterior"].dataset[name]
+            values = drawn.transpose(..., *[dim for dim in drawn.dims if dim == "category"]).values
             if values.ndim != 4 or values.shape[2:] != (size, len(self.categories)) or values.dtype.kind != "f":
                 raise DataError(f"posterior {shown(name)} has other terms or groups than the design")
             columns.append(values)

@@ -1,5 +1,6 @@
 """The posterior density of a regression's unknowns, and at many draws what becomes of them over all people."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -28,15 +29,29 @@ MOST_CELLS = 12
 
 @dataclass(frozen=True, eq=False)
 class RegressionTarget(target.Target):
-    """log prior(z) + log P(Y | z), or the likelihood alone, of many cells of few reports, and of known totals."""
+    """log prior(z) + log P(Y | z), or the likelihood alone, of many cells of few reports, and of known totals.
+
+    Attributes
+    ----------
+    trials : callable, optional
+        Of the trials of an uncertain device, where no prior has them: z (u,) → (log-likelihood, gradient).
+    """
 
     prior: Regression
     reports: Entries
     totals: Totals | None = None
+    trials: Callable[[np.ndarray], tuple[float, np.ndarray]] | None = None
 
     @property
     def kernel(self) -> tuple | None:  # type: ignore[override]  # where shares of all people are data, cells are not apart
         return super().kernel if self.totals is None else None
+
+    def value_and_gradient(self, z):
+        value, slope = super().value_and_gradient(z)
+        if self.trials is None:
+            return value, slope
+        more, steep = self.trials(z)
+        return value + more, slope + steep
 
     def _likelihood(self, z):
         value, slope = super()._likelihood(z)

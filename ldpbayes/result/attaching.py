@@ -13,6 +13,7 @@ from ldpbayes.presenting import recorded
 from ldpbayes.result.building import write
 from ldpbayes.result.fits import Fit
 from ldpbayes.result.frame import Result
+from ldpbayes.result.ordering import in_one_order
 from ldpbayes.result.validation import TARGETS, validate
 
 #: What models call P.
@@ -104,7 +105,7 @@ def attach(
         summary=summarize(drawn, diagnostics, ci_prob, exact=exact, stats=stats),
     )
     tree = write(fit)
-    _copy_groups(trace, tree, var_name)
+    _copy_groups(trace, tree, var_name, drawn)
     validate(tree)
     return tree
 
@@ -196,17 +197,18 @@ def _labels(named, dim):
     return named[dim].values.tolist()
 
 
-def _copy_groups(trace, tree, var_name):
+def _copy_groups(trace, tree, var_name, drawn):
     """Copy the trace's predictions, with the observed values that they stand beside, and what it says of the prior."""
     predicted = [name for name in ("posterior_predictive", "prior_predictive") if name in trace.children]
     for name in [*predicted, *({"log_prior"} & set(trace.children))]:
-        tree[name] = xr.DataTree(trace[name].to_dataset())
+        tree[name] = xr.DataTree(in_one_order(trace[name].to_dataset()))
     if "prior" in trace.children:
         posterior, prior = tree["posterior"].to_dataset(), trace["prior"].to_dataset()
         prior = {"distribution" if name == var_name else name: x.values for name, x in prior.items()}
-        same = [name for name, x in posterior.items() if name in prior and prior[name].shape[2:] == x.shape[2:]]
-        drawn = {name: (posterior[name].dims, prior[name]) for name in same}
-        tree["prior"] = xr.DataTree(xr.Dataset(drawn, posterior[same].drop_vars(("chain", "draw")).coords))
+        same = [name for name in posterior if name in prior and prior[name].shape[2:] == drawn[name][1].shape[2:]]
+        variables = {name: (("chain", "draw", *drawn[name][0]), prior[name]) for name in same}
+        coords = posterior[same].drop_vars(("chain", "draw")).coords
+        tree["prior"] = xr.DataTree(in_one_order(xr.Dataset(variables, coords)))
     if predicted and "observed_data" in trace.children:
         names = {name for group in predicted for name in trace[group].data_vars}
         more = trace["observed_data"].to_dataset()

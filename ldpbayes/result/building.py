@@ -15,6 +15,7 @@ from ldpbayes.result.beside import sensitivity_of
 from ldpbayes.result.facts import DETAILS, state
 from ldpbayes.result.fits import Fit
 from ldpbayes.result.frame import Result
+from ldpbayes.result.ordering import in_one_order
 from ldpbayes.result.summary import summary_of
 from ldpbayes.result.validation import validate
 
@@ -51,7 +52,8 @@ def write(fit: Fit) -> Result:
     chained = {} if shape is None else {"chain": np.arange(shape[0]), "draw": np.arange(shape[1])}
     groups = {}
     variables = {name: (("chain", "draw", *dims), *values) for name, (dims, *values) in fit.draws.items()}
-    groups["posterior"] = _group(variables, chained | labels, whole=True)
+    posterior = _group(variables, chained | labels, whole=True).to_dataset()
+    groups["posterior"] = xr.DataTree(in_one_order(posterior))
     if fit.stats:
         sampled = {name: (("chain", "draw", "cell")[: np.ndim(values)], values) for name, values in fit.stats.items()}
         groups["sample_stats"] = _group(sampled, chained | labels)
@@ -70,7 +72,7 @@ def write(fit: Fit) -> Result:
     if fit.cells:
         groups["cells"] = _group({name: (("cell",), values) for name, values in fit.cells.items()}, labels)
     if fit.summary is not None:
-        groups["summary"] = xr.DataTree(summary_of(fit, groups["posterior"].to_dataset()))
+        groups["summary"] = xr.DataTree(summary_of(fit, posterior))
     if fit.scaled is not None:
         groups["sensitivity"] = xr.DataTree(sensitivity_of(data, fit.scaled, fit.hyper, labels["category"]))
     groups |= {name: xr.DataTree(group) for name, group in fit.groups.items()}

@@ -17,6 +17,7 @@ from ldpbayes.protocols.formats import places
 from ldpbayes.result.compliers import extended_draws
 from ldpbayes.result.constants import DRAWS_TOGETHER, FLAT, MAX_POINTWISE
 from ldpbayes.result.facts import facts_of
+from ldpbayes.result.ordering import in_one_order
 from ldpbayes.result.regressions import of_regression, too_many
 from ldpbayes.result.validation import need_draws, need_result
 
@@ -107,7 +108,7 @@ def _add(result: Any, group: str, variables: Mapping[str, tuple], coords: Any = 
     used = {dim for dims, *_ in variables.values() for dim in dims} | {"chain", "draw"}
     labels = {name: x for name, x in posterior.coords.items() if set(x.dims) <= used and x.dims} | dict(coords or {})
     arrays = {name: (("chain", "draw", *dims), x.reshape(*size, *x.shape[1:])) for name, (dims, x) in variables.items()}
-    result[group] = xr.DataTree(xr.Dataset(arrays, labels))
+    result[group] = xr.DataTree(in_one_order(xr.Dataset(arrays, labels)))
 
 
 def _draws(result: Any, data: Any) -> np.ndarray:

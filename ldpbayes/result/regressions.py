@@ -73,8 +73,7 @@ def _of_pairs(posterior, design, table, log_constants, pair, denied, device, lin
     With a ``density`` of outcomes, pairs have the row of their covariates and the outcome, whose density is a factor.
     """
     pair, (pattern, outcome) = pair[:2].astype(np.int64), (None, None) if density is None else pair[2:]
-    coefficients = posterior["coefficients"].values
-    coefficients = coefficients.reshape(-1, *coefficients.shape[2:])
+    coefficients = _flat(posterior["coefficients"], "term", "category")
     size, a = len(coefficients), coefficients.shape[-1]
     out = np.empty((size, pair.shape[1]))
     if device is not None:
@@ -83,15 +82,16 @@ def _of_pairs(posterior, design, table, log_constants, pair, denied, device, lin
         cell, code = pair[:, block]
         eta = design["columns"].values[cell] @ coefficients
         for name in (str(name).removeprefix("index ") for name in design.data_vars if str(name).startswith("index ")):
-            effects = posterior[name].values.reshape(size, -1, a)
+            effects = _flat(posterior[name], f"{name}_level", "category")
             eta = eta + design[f"value {name}"].values[cell][:, None] * effects[:, design[f"index {name}"].values[cell]]
         for name in (str(name) for name in design.data_vars if str(name).startswith("basis ")):  # of smooths
-            effects = posterior[name.removeprefix("basis ")].values.reshape(size, -1, a)
+            effects = _flat(posterior[name.removeprefix("basis ")], ..., "category")
             eta = eta + design[name].values[cell] @ effects
         shares = log_softmax(logits_of(eta, *link), axis=-1)
         rows = table[code] if device is None else table[:, code]
         if denied is not None:  # rows that depend on δ
-            delta = expit(design["denial_columns"].values[cell] @ _flat(posterior["denial_coefficients"]))
+            of_denial = _flat(posterior["denial_coefficients"], "denial_term", "denied")
+            delta = expit(design["denial_columns"].values[cell] @ of_denial)
             places = [list(posterior["category"].values).index(label) for label in posterior["denied"].values]
             denied_rows = np.array(np.broadcast_to(rows, shares.shape))
             denied_rows[..., places] = rows[:, places] * (1 - delta) + denied[code] * delta
@@ -101,7 +101,8 @@ def _of_pairs(posterior, design, table, log_constants, pair, denied, device, lin
             moved = slopes @ design["columns"].values[cell, 1:].T
             # Of several lists a label joins the numbers of each, such as 1/3.
             applying = [sum(map(int, str(label).split("/"))) for label in posterior["items_applying"].values]
-            logits = _flat(posterior["item_odds"])[:, None] + moved[..., None, None] * np.array(applying)
+            odds = _flat(posterior["item_odds"], "category", "items_applying")
+            logits = odds[:, None] + moved[..., None, None] * np.array(applying)
             rows = (np.exp(log_softmax(logits, axis=-1)) * rows).sum(axis=-1)
         with np.errstate(divide="ignore"):
             terms = shares + np.log(rows)
@@ -121,6 +122,7 @@ def _of_device(posterior, table, device):
     return np.stack([parts[:, at] @ table[:, at].T for at in of_each], axis=-1)
 
 
-def _flat(draws):
-    """Return draws of all chains along one axis."""
+def _flat(draws, *dims):
+    """Return draws of all chains along one axis, and the other dimensions in the order that is asked for."""
+    draws = draws.transpose("chain", "draw", *dims or (...,))
     return draws.values.reshape(-1, *draws.shape[2:])

@@ -16,7 +16,7 @@ from recorded import record
 from scipy import stats
 
 from ldpbayes import GRR, Collection, Tally
-from ldpbayes.methods import surrogate
+from ldpbayes.methods import expansion
 from ldpbayes.methods.base import Problem, Watch
 from ldpbayes.methods.forms import Forms
 from ldpbayes.methods.hmc import HMC
@@ -140,9 +140,8 @@ def test_real_populations_are_covered_and_estimated_better(name):
         for noise in range(noises):
             rng = np.random.default_rng([4, list(POPULATIONS).index(name), place, noise])
             linear, curvature = noisy(p, n, epsilon, rng)
-            factors = surrogate.ExpandedFactors(np.full(a, 0.5), linear, curvature)
-            jeffreys = surrogate.Proposal(factors).saddle_moments()[0]
             sums = {"linear": linear, "tangent_curvature": curvature}
+            jeffreys = expansion.proposal_of(SimpleNamespace(**sums), np.full(a, 0.5)).saddle_moments()[0]
             form = Forms.of([SimpleNamespace(n_categories=a, separable=lambda: None, rows=lambda: None, **sums)])
             z = Walks(form, law, 2, rng).by_hmc(rng, Watch(), lambda more: more(300)).z
             flat = law.to_simplex(z.reshape(-1, z.shape[-1]))

@@ -189,12 +189,59 @@ def test_curves_are_not_denied_and_parameters_stand_in_tables_of_their_own():
         for formula in ("mo(age)", "rw(age)", "age")
     }
     assert not any("no coefficient" in page.summary for page in pages.values())
-    rows = {table.title: table.rows for table in pages["mo(age)"].tables}["From the first to the last level of mo(age)"]
-    assert f"{rows[0][1]:.2f}" in pages["mo(age)"].summary and f"{rows[0][3][0]:.2f}" in pages["mo(age)"].summary
+    for formula in ("mo(age)", "rw(age)"):
+        row = pages[formula].tables[0].rows[1]
+        assert row[0] == f"{formula} from 0 to 5" and row[0] in pages[formula].summary
+        assert f"{row[1]:#.3g}" in pages[formula].summary and f"{row[3][0]:#.3g}" in pages[formula].summary
     assert "predictions" in pages["rw(age)"].summary and "Curves" in [table.title for table in pages["rw(age)"].tables]
     test = lb.protocols.Channel(counts=[[190, 15], [10, 85]], answers=["no", "yes"])
     page = lb.show(lb.regress(frame, "ill ~ age + (1|g)", test, **settings))
     rows = {table.title: [row[0] for row in table.rows] for table in page.tables}
-    assert rows["Effects of groups"] == ["1|g"]
+    assert rows["Coefficients: log odds of yes against no"] == ["Intercept", "age", "sd of 1|g"]
     assert rows["Probabilities of the device"] == ["no given no", "yes given yes"]
     assert list(json.loads(page.render("json"))["group_sd"]["effects"]) == ["1|g"]
+
+
+def test_changes_over_levels_and_sds_of_groups_are_rows_of_the_table(tmp_path):
+    """Each number is that of the draws, by NumPy; the basis of the curve is the stored one at the least and largest age."""
+    rng = np.random.default_rng(5)
+    n, protocol, curve = 600, lb.GRR(2, 3.0), "s(age, k=5)"
+    frame = pd.DataFrame({"age": rng.integers(18, 80, n), "edu": rng.integers(1, 4, n), "g": rng.choice(list("ab"), n)})
+    frame["use"] = protocol.privatize((rng.random(n) < 0.2 + 0.2 * frame["edu"]).astype(int), rng)
+    formula = f"use ~ mo(edu) + {curve} + (1 | g)"
+    result = lb.regress(frame, formula, protocol, categories=["no", "yes"], draws=500, random_seed=1)
+    design, page, table = result["design"], lb.show(result), result.table()
+    edu, age = (
+        result["posterior"][name].sel(category="yes").transpose("chain", "draw", ...).values for name in ("mo(edu)", curve)
+    )
+    basis = design[f"basis {curve}"].values[np.argsort(design["covariate age"].values)[[0, -1]]]
+    expected = {
+        "mo(edu) from 1 to 3": edu[..., -1] - edu[..., 0],
+        f"{curve} from 18 to 79": age @ (basis[1] - basis[0]),
+    }
+    assert len(basis.T) == age.shape[-1] and list(table["term"]) == ["Intercept", *expected, "sd of 1|g"]
+    for term, values in expected.items():
+        assert term in page.summary and all(term in page.render(name) for name in ("csv", "markdown", "html"))
+        row, drawn = table.set_index("term").loc[term], values.ravel()
+        assert row["mean"] == pytest.approx(drawn.mean(), abs=0.1 * drawn.std())  # of weighted draws, and of those kept
+        assert row["sd"] == pytest.approx(drawn.std(), rel=0.1)
+        assert row["positive"] == pytest.approx((drawn > 0).mean(), abs=1e-12)
+        assert row["odds_ratio"] == pytest.approx(np.exp(np.median(drawn)), rel=1e-9)
+        assert row["lower"] == pytest.approx(np.quantile(drawn, 0.025), abs=0.25 * drawn.std())
+        assert row["odds_upper"] == pytest.approx(np.exp(row["upper"]), rel=1e-9)
+        assert row["mean"] == pytest.approx(drawn.mean(), rel=1e-9) or term.startswith("mo")
+    last = table.iloc[-1]
+    assert last["mean"] == pytest.approx(float(result["summary"]["parameter_mean"].sel(parameter="1|g_sigma")))
+    assert np.isnan([last["odds_ratio"], last["positive"]]).all()
+    assert json.loads(page.render("json"))["changes"]["mo(edu) from 1 to 3"]["mean"][0] == 0.0  # of the reference
+    result.save(tmp_path / "result.nc")
+    assert lb.load(tmp_path / "result.nc").table().equals(table)
+
+
+def test_rows_of_changes_have_a_category_and_sds_between_groups_have_none():
+    rng = np.random.default_rng(6)
+    frame = pd.DataFrame({"edu": rng.integers(1, 4, 400), "g": rng.choice(list("ab"), 400), "use": rng.integers(0, 3, 400)})
+    result = lb.regress(frame, "use ~ mo(edu) + (1 | g)", lb.GRR(3, 3.0), categories=list("abc"), draws=100, random_seed=1)
+    rows = [row[:2] for row in lb.show(result).tables[0].rows]
+    terms = ("Intercept", "mo(edu) from 1 to 3")
+    assert rows == [*((term, category) for term in terms for category in "bc"), ("sd of 1|g", None)]

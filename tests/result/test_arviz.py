@@ -191,7 +191,7 @@ def test_cells_have_the_groups_of_one_collection(prior):
     for name in ("distribution", "frequency"):
         assert result["prior"][name].dims == posterior[name].dims == ("chain", "draw", "cell", "category")
     assert set(result["prior"].data_vars) == set(posterior.data_vars)
-    assert result["prior"]["region"].values.tolist() == ["north", "south"]
+    assert result["prior"]["cell"].values.tolist() == ["north", "south"]
     for group in ("log_likelihood", "posterior_predictive", "prior_predictive"):
         reports = result[group]["reports"]
         assert (
