@@ -19,7 +19,7 @@ def explained[F: Callable](words: Mapping[str, str], sections: Mapping[str, str]
     Parameters
     ----------
     words : mapping of str to str
-        Name of an argument → what stands for it below "Parameters"; one entry may stand for several names.
+        Name of an argument → its text below "Parameters"; one text may describe several names.
     sections : mapping of str to str
         Heading → text of a section.
 

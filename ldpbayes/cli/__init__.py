@@ -202,7 +202,7 @@ def main(arguments=None):
 
 
 def _named(arguments):
-    """Return the name of the command, or what stands in its place."""
+    """Return the name of the command, or the word in its place."""
     return next((word for word in arguments if not word.startswith("-")), "none")
 
 

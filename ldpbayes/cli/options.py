@@ -43,7 +43,7 @@ _REPORTS = (
 )
 _COLLECTION = "Collection file (.toml), a table that states its protocol in a column, or a shipped one, such as {}."
 _SET = "A key of a collection file, for a table or in place of the file's own; may be repeated. {}"
-_SAMPLE = "Columns of the sample: weights, strata, cluster"
+_SAMPLE = "Columns of the sample: weights=COLUMN, strata=COLUMN, cluster=COLUMN"
 _DENY = "Those who deny (say no though it is yes): deniers.of=yes, deniers.say=no, deniers.channel=direct."
 _IGNORE = "Those who ignore the device: noncompliance.NAME=LAW"
 _PRIOR = (
@@ -89,7 +89,9 @@ PANELS: dict[str, dict[str, tuple]] = {
         "by": _option(
             _MANY,
             "COLUMNS",
-            _BY.format("one result for each combination of their values, in place of [bold]by[/bold] of the file"),
+            _BY.format(
+                "one result for each combination of their values; replaces the key [bold]by[/bold] of a collection file"
+            ),
         ),
         "by of-scan": _option(_MANY, "COLUMNS", _BY.format("one cell for each combination of their values")),
         "by of-private-groups": _option(_MANY, "COLUMNS", _BY.format("one comparison for each combination of their values")),
@@ -103,9 +105,9 @@ PANELS: dict[str, dict[str, tuple]] = {
             _MANY,
             "KEY=VALUE",
             _SET.format(
-                f"{_SAMPLE}, with population_size=5000 or population_size.STRATUM=2000. by_user: the column of users who "
-                f"sent several reports. missing: a label of those who gave no answer, or nothing, for empty entries. "
-                f"{_IGNORE}. {_DENY} Also ordered, derived.NAME.of, title and other texts."
+                f"{_SAMPLE}, with population_size=5000 or population_size.STRATUM=2000. Users who sent several reports: "
+                f"by_user=COLUMN. People who gave no answer: missing=LABEL, or missing= for empty entries. "
+                f"{_IGNORE}. {_DENY} Also ordered=true, derived.NAME.of=LABEL, title and other texts."
             ),
             "--set",
         ),
@@ -113,8 +115,7 @@ PANELS: dict[str, dict[str, tuple]] = {
             _MANY,
             "KEY=VALUE",
             _SET.format(
-                "missing: a label of those who gave no answer, who are counted, as are empty entries. by_user: the column "
-                "of users who sent several reports."
+                "People who gave no answer, who are counted: missing=LABEL. Users who sent several reports: by_user=COLUMN."
             ),
             "--set",
         ),
@@ -125,7 +126,7 @@ PANELS: dict[str, dict[str, tuple]] = {
             "--set",
         ),
         "assignments of-private-groups": _option(
-            _MANY, "KEY=VALUE", _SET.format("weights: the column of survey weights."), "--set"
+            _MANY, "KEY=VALUE", _SET.format("Survey weights: weights=COLUMN."), "--set"
         ),
         "assignments of-plan": _option(
             _MANY,
@@ -840,7 +841,7 @@ def parameters(pairs):
 
 
 def _value(text):
-    """Return the TOML value that a text writes, a list of what stands between its commas, or the text."""
+    """Return the TOML value that a text writes, the list of its parts between commas, or the text."""
     files.check_structure(f"value = {text}", "parameter")
     try:
         document: Mapping[str, Any] = tomllib.loads(f"value = {text}")

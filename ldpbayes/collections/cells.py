@@ -22,7 +22,7 @@ from ldpbayes.collections.wrappers import WRAPPERS
 from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.likelihoods import Summary
 
-#: Facts about the fit of each cell that stand in the group ``cells``, with what stands there where one is not known.
+#: Facts about the fit of each cell in the group ``cells``, with the entry of an unknown fact.
 FACTS: dict[str, Any] = {
     **dict.fromkeys(
         "method reason outcome problems frequency_draws worth decided_by decides decides_note fitness".split(), ""

@@ -20,7 +20,7 @@ NAME = "copies of one report"
 WEIGHT = 0.1
 #: Rule: Where even the least probability that any P gives every report makes none of them this rare, no estimate is
 #: computed. Beside one other test WEIGHT asks for a p-value of .0045, of which this is 44 times. Half spares more estimates
-#: and double fewer; which verdicts hang on it, through what is divided by for MOST_TAKEN, was not measured.
+#: and double fewer; which verdicts depend on it, through the divisor of MOST_TAKEN, was not measured.
 SETTLED = 0.2
 #: Time: How much of the variance the estimate takes is computed for so many reports, the rarest.
 FOLLOWED = 50

@@ -211,7 +211,7 @@ def of_columns(stacked, slope, basis, full, dense, starts, index, value, forms):
     basis : (a, k) array
         V.
     full, dense, starts, index, value : arrays
-        Of priors.base.Linear: X.
+        X, from priors.base.Linear.
     forms : tuple
         As in ``of_logits``.
     """
@@ -258,7 +258,7 @@ def widened(numbers, wide, parts, roots):
     ----------
     numbers, wide : arrays
     parts, roots : arrays
-        Of priors.base.Linear.
+        As in priors.base.Linear.
     """
     free, start = wide.shape[1], 0
     for block in range(len(parts)):
@@ -451,7 +451,7 @@ trajectories = compiled_trajectories(density)
 
 @compiled(nogil=True, fastmath={"contract", "nsz", "reassoc"})
 def given_scales(which, scales, curvatures, slopes, numbers, out, back, half):
-    """Write unknowns of standard normal ones, or these of those, given the scales; see conditional.Conditional.
+    """Write unknowns at standard normal coordinates, or back, given the scales; see conditional.Conditional.
 
     Parameters
     ----------

@@ -15,9 +15,9 @@ class ScaledEffects(NamedTuple):
     place : int
         Where the log of the scale stands among the unknowns.
     span : slice or array of int
-        Of the effects.
+        Places of the effects among the unknowns.
     scale, power : float and int
-        Of the prior of the scale: exponential for power 1, half-normal for 2.
+        Scale and power in the prior of the learnt scale: exponential for power 1, half-normal for 2.
     """
 
     place: int
@@ -26,7 +26,7 @@ class ScaledEffects(NamedTuple):
     power: int
 
     def moved(self, start: int) -> "ScaledEffects":
-        """Return the same of unknowns that stand after others."""
+        """Return the same effects with unknowns that begin at ``start``."""
         span = self.span
         span = slice(span.start + start, span.stop + start, span.step) if isinstance(span, slice) else span + start
         return self._replace(place=self.place + start, span=span)

@@ -1,10 +1,10 @@
-"""Coordinates of effects and their scales, and of shares: what is neither is nearly standard normal given these.
+"""Coordinates of effects given their scales: given scales and shares, all other coordinates are nearly standard normal.
 
 Unknowns are standard normal under the prior, and effects are multiplied by learnt scales: b = D x. A quadratic of the
 log-likelihood, h·b − ½ bᵀAb, makes x given the scales normal with the precision I + D A D and the mean (I + D A D)⁻¹ D h,
-at whatever scales; those about the mode of x at a few places each serve the scales next to them. One Cholesky factor makes x
-of standard normal numbers, and weights of draws correct what the quadratics miss. A share of people of whom the reports say
-what the share allows is given likewise: where it is near zero, what is said of these people is the prior.
+at whatever scales. Quadratics about the mode of x at a few places serve the scales next to them. One Cholesky factor makes x
+of standard normal numbers, and weights of draws correct what the quadratics miss. A share of people is given likewise, for
+it bounds what their reports say: where the share is near zero, only the prior tells of these people.
 
 References
 ----------
@@ -31,8 +31,9 @@ class QuadraticPlaces:
         Distance of the two for each log scale. Derived: beyond two sd lies a twentieth of a normal law. Bank: half and
         double change one of three, within errors.
     reach : int
-        Of those for each pivot, at each whole distance up to this. Derived: beyond three sd lie .3 % of a normal law; a
-        pivot moves the likelihood's curvature between them. Bank: half and double change one of three, within errors.
+        Largest distance of the ones for each pivot, which stand at each whole distance. Derived: beyond three sd lie .3
+        % of a normal law; a pivot moves the likelihood's curvature between them. Bank: half and double change one of
+        three, within errors.
     least : float
         Information on a log scale or pivot below this counts as this. Derived: a unit is then at most 1/√.1 = 3 prior sd,
         where nothing of the prior is left. Bank: half and double change no number.

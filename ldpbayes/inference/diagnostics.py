@@ -26,7 +26,7 @@ class Diagnostics:
         What the engine checked, and what it found wrong.
     interrupted : bool
     worst_r_hat, least_ess : float, optional
-        Of chains.
+        Largest R-hat and least effective sample size of chains.
     divergences : int, optional
     converged : bool, optional
         The verdict.
@@ -119,7 +119,7 @@ def summarize(
     exact : mapping of name to array, optional
         Moments and ends that are known without draws.
     stats : mapping of name to (chains, draws) array, optional
-        Of a sampler: ``diverging`` counts against it.
+        Statistics of a sampler: ``diverging`` counts against it.
     facts : mapping, optional
         What else the method says: a mean and ends of a hyperparameter that it knows, and its numerical error.
     effective : mapping, optional
@@ -240,7 +240,7 @@ def of_cells(labels: Sequence[str], each: Sequence[Diagnostics]) -> Diagnostics:
     Parameters
     ----------
     labels : sequence of str
-        Of the cells.
+        Labels of the cells.
     each : sequence of Diagnostics
         With their verdicts.
     """

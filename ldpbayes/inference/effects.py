@@ -81,13 +81,13 @@ class Chains:
     before : (k, u) array or None
         Draws of a rough posterior, or a point, such as the mode.
     number : int
-        Of chains.
+        Number of chains.
     rng : numpy.random.Generator
 
     Attributes
     ----------
     seconds : float
-        Of a processor core that a draw takes.
+        Seconds of a processor core that a draw takes.
     """
 
     def __init__(self, target: Target, before: np.ndarray | None, number: int, rng: np.random.Generator):
@@ -164,7 +164,7 @@ def sample(
     values : callable
         z (S, u) → quantities (S, …) whose interval ends are judged.
     prob : float
-        Of the intervals.
+        Probability of the intervals.
     aimed, allowed : float
         Error of their ends that is aimed at where that is cheap, and the largest that is accepted, in posterior sd.
     method : {"auto", "hmc", "nuts"}
@@ -244,7 +244,7 @@ def end_errors(values: Callable[[np.ndarray], np.ndarray], z: np.ndarray, prob: 
         z (S, u) → quantities (S, …).
     z : (chains, draws, u) array
     prob : float
-        Of the intervals.
+        Probability of the intervals.
     """
     quantities = values(z.reshape(-1, z.shape[-1])).reshape(*z.shape[:2], -1)
     entries = entries_of(quantities[..., np.ptp(quantities, axis=(0, 1)) > 0], {}, "", prob, False)
@@ -262,7 +262,7 @@ class Bent:
     at : (u,) array
         Unknowns.
     precision : (u,) array, optional
-        Of bending.Bend at them; without it nothing is bent.
+        Precision of bending.Bend there; without it nothing is bent.
     """
 
     def __init__(self, target: Target, at: np.ndarray, precision: np.ndarray | None = None):

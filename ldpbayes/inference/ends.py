@@ -70,7 +70,7 @@ def level_of_largest(ci_prob: float, k: int, a: int, *, simultaneous: bool = Fal
 
 
 def numerical_error(facts: Mapping[str, Any], ci_prob: float) -> float:
-    """Return by how many posterior sds ends of P that no draws decide may be off, by what a result says of its method.
+    """Return the error, in posterior sd, of ends of P without draws, from the facts of a result.
 
     Where means and sds are off by e sds, the end of an interval that reaches z sds is off by (1 + z) e at most.
 
@@ -191,7 +191,7 @@ def ends_of_sums(weights: np.ndarray, mean: np.ndarray, sd: np.ndarray, levels) 
     ----------
     weights : (cells,) array
     mean, sd : (cells, a) arrays
-        Of the shares.
+        Mean and sd of the shares.
     levels : sequence of float
     """
     moves = (sd > 0) & (mean > 0) & (mean < 1)

@@ -39,11 +39,11 @@ class Trajectories:
         A smaller share, or an energy that is off by more nats, is left to another sampler. Derived: guards. At .6 the energy
         is off by a nat, and an energy that is off by 50 is lost for good, e^−50 being accepted never.
     pilot : int
-        Of all chains in a round that says where the posterior lies; a quarter choose the number of steps. Bank: half and
-        double show nothing.
+        Draws of all chains in a round that says where the posterior lies; a quarter choose the number of steps. Bank:
+        half and double show nothing.
     together : int
-        Of a chain between two looks at whether to stop. Derived: a fiftieth of what is asked by default, so that Ctrl-C
-        and a hopeless run end soon. Bank: half and double show nothing.
+        Draws of a chain between two looks at whether to stop. Derived: a fiftieth of what is asked by default, so that
+        Ctrl-C and a hopeless run end soon. Bank: half and double show nothing.
     """
 
     angle: float = 0.55 * math.pi
@@ -68,7 +68,7 @@ def rotated(u, v, pull, angle, steps, force):
     u, v, pull : (…, u) arrays
         Point, momentum, and −∇V at the point.
     angle : float
-        Of a step.
+        Angle of a step.
     steps : int
     force : callable
         u → (value, −∇V).
@@ -112,10 +112,10 @@ def compiled_trajectories(density):
     Returns
     -------
     compiled function
-        Of u, force: (u,) arrays, −∇V the second; value: float; kicks: (n, u) array, momenta at the start, which are used up;
-        angles, levels: (n,) arrays, the angle of a step and the least energy gained with which a trajectory is accepted;
-        steps: of each trajectory; out, values, gained: (n, u), (n,) and (n,) arrays that draws, log-densities and energies
-        gained are written to; and of what ``density`` takes after the first two.
+        Takes u, force: (u,) arrays, −∇V the second; value: float; kicks: (n, u) array, momenta at the start, which are
+        used up; angles, levels: (n,) arrays, the angle of a step and the least energy gained with which a trajectory is
+        accepted; steps: of each trajectory; out, values, gained: (n, u), (n,) and (n,) arrays that draws, log-densities
+        and energies gained are written to; and of what ``density`` takes after the first two.
     """
 
     @compiled(nogil=True)
@@ -162,7 +162,7 @@ def sampled(density, chains, steps, draws, rng, watch):
     chains : list of (u,) arrays
         Where the chains are.
     steps, draws : int
-        Of a trajectory, and of a chain.
+        Steps of a trajectory, and draws of a chain.
     rng : numpy.random.Generator
     watch : Watch
     """

@@ -68,7 +68,7 @@ class PriorDraws:
 
     @property
     def worth(self) -> float:
-        """Independent draws of the posterior that they are worth."""
+        """Independent draws of the posterior that the draws of the prior are worth."""
         return float(1 / (softmax(self.value) ** 2).sum())
 
     @property
@@ -77,7 +77,7 @@ class PriorDraws:
         return self.worth < self.looking.likely
 
     def outside(self, p: np.ndarray, weight: np.ndarray, effective: float = math.inf) -> float:
-        """Return the share of the posterior that they show outside the box of weighted P (S, a), less two errors.
+        """Return the share of the posterior outside the box of weighted P (S, a), by draws of the prior, less two errors.
 
         A mode that no draw reaches leaves no trace in weights, nor in chains. Of exponential tails a/n^(1 + g) lies farther
         than g widths beyond the box of n effective draws: gaps are so wide that this is no mode.

@@ -49,7 +49,7 @@ class Annealing:
     Attributes
     ----------
     rounds : int
-        Of particles that move. Bank: without the second and third two of 8 are lost; of 21 problems whose draws are
+        Rounds of particles that move. Bank: without the second and third two of 8 are lost; of 21 problems whose draws are
         weighted first, 17 need one.
     lost : float
         Share of the effective particles that a step of the first round may lose. Bank: half and double show nothing.
@@ -228,7 +228,7 @@ class Cores:
 
     @property
     def log_evidence(self) -> float:
-        """Of all families, summed over the nodes."""
+        """Log-evidence of all families, summed over the nodes."""
         return float(logsumexp(self.log_prior + sum(self.evidences)))
 
     def share(self, evidences: Sequence[np.ndarray]) -> np.ndarray:
@@ -316,12 +316,12 @@ class Nested:
 
     @property
     def verdict(self) -> Verdict:
-        """On the weights of all families."""
+        """Verdict on the weights of all families."""
         return self.outcome.answer
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
-        """On the weights of each family."""
+        """Verdict on the weights of each family."""
         return tuple(weighted.judged(len(self.at)) for weighted in self.weights)
 
     @property
@@ -354,7 +354,7 @@ def nested(
     draws : int
     rng : Generator
     ways : sequence of str
-        Of WAYS; each draws those families anew whose weights the way before it left unaccepted.
+        Names from WAYS. Each way draws the families anew whose weights the way before it left unaccepted.
     watch : Watch, optional
     what : str
         What there are several of.

@@ -18,7 +18,7 @@ class Steps:
     settled : float
         The mode is reached where a step gains fewer nats. Derived: steps that gain 1e-9 nats move by 5e-5 posterior sd.
     longest : float
-        Of the changes of any unknown in a step. Derived: unknowns are of the order of one under their prior, four sd of
+        Largest change of an unknown in a step. Derived: unknowns are of the order of one under their prior, four sd of
         which hold nearly all. Bank: half and double show nothing.
     """
 

@@ -102,11 +102,11 @@ def by_nutpie(model: Any, name: str, shown: bool, **settings: Any) -> tuple[dict
     ----------
     model : compiled model of nutpie
     name : str
-        Of a variable that says which draws were finished.
+        Name of a variable that says which draws were finished.
     shown : bool
         Whether progress is shown.
     **settings
-        Of nutpie.sample.
+        Arguments of nutpie.sample.
     """
     import nutpie
 

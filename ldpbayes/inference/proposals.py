@@ -130,7 +130,8 @@ class Johnson:
     shape : (2, u) array
         w = exp(2 δ²).
     least : float
-        Of w. Bank: at 1.65 most coordinates have too long tails, at 1.05 weights are large in some.
+        Least w of a fitted coordinate. Bank: at 1.65 most coordinates have too long tails, at 1.05 weights are large in
+        some.
 
     References
     ----------
@@ -144,12 +145,12 @@ class Johnson:
 
     @classmethod
     def standard(cls, size: int) -> "Johnson":
-        """Return that about zero with variances one."""
+        """Return the distribution about zero with variances one."""
         return cls._of(np.zeros(size), np.ones((2, size)), np.zeros((2, size)))
 
     @classmethod
     def fitted(cls, draws: np.ndarray, weight: np.ndarray) -> "Johnson":
-        """Return that with the second and fourth moments of weighted draws on either side of their mean.
+        """Return the distribution with the second and fourth moments of weighted draws on either side of their mean.
 
         With w = exp(2 δ²) the second is σ² (w − 1)/log w, and the kurtosis (w² + 2 w + 3)/2.
 

@@ -68,7 +68,7 @@ def going_on(
     wanting : callable
         (Run, draws made of each chain) → whether chains of twice the length are needed, and not too dear.
     draws : int
-        Of each chain, at first.
+        Draws of each chain, at first.
     watch : Watch
         An interruption leaves what was made before the chains went on.
     thin : bool
@@ -133,7 +133,7 @@ def by_hmc(density: Density, at: list, steps: int, rng: np.random.Generator, wat
     at : list of (u,) arrays
         Where the chains are.
     steps : int
-        Of the first trajectories.
+        Number of steps of the first trajectories.
     rng : numpy.random.Generator
     watch : Watch
     going : callable

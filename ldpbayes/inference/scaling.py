@@ -54,7 +54,7 @@ class Scaled:
     Attributes
     ----------
     mean, sd : array
-        Of the posterior as it is.
+        Mean and sd of the posterior as it is.
     shift, growth : array
         Change of the mean, in sds, and of the log sd for a doubling of the prior's weight.
     room : array

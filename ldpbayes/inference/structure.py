@@ -166,7 +166,7 @@ class Arrow:
 
     @property
     def variances(self):
-        """Of the unknowns, where the coordinates are standard normal."""
+        """Variances of the unknowns, where the coordinates are standard normal."""
         diagonal = (self.blocks**2).sum(axis=1).ravel() + (self.border**2).sum(axis=0)
         return np.append((self.shared**2).sum(axis=0), diagonal)
 

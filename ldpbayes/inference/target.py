@@ -23,8 +23,8 @@ class Target:
     prior : AbstractPrior
         With P of shape (a,), or (cells, a).
     reports : object
-        Of all cells: ``arrays``, what compiled functions read (inference._kernels.of_logits), or None; and without these
-        ``value_and_gradient`` of η (cells, a). ``visited``: numbers that an evaluation visits. Of draws of P:
+        Reports of all cells: ``arrays``, what compiled functions read (inference._kernels.of_logits), or None; and
+        without these ``value_and_gradient`` of η (cells, a). ``visited``: numbers that an evaluation visits. Of draws of P:
         ``log_likelihood``.
     flat : bool
         Leave the prior out.
@@ -101,7 +101,7 @@ class Target:
         return every[:, np.unique(np.linspace(0, every.shape[1] - 1, self.ends).astype(int))]
 
     def axes(self, covariance: np.ndarray) -> np.ndarray:
-        """Return axes (k, u), one sd of draws long each, that their weights are looked at along: here none."""
+        """Return axes (k, u), one sd of draws long each, along which their weights are checked: here none."""
         return np.zeros((0, len(covariance)))
 
     # ---- effects and their scales --------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ class Target:
 
     @cached_property
     def rest(self) -> np.ndarray:
-        """Where the unknowns are that are no log of a scale."""
+        """Places of the unknowns that are not the log of a scale."""
         return np.delete(np.arange(self.prior.n_unknowns), [batch.place for batch in self.batches])
 
     @cached_property
@@ -133,7 +133,7 @@ class Target:
     # ---- what chains ask for -------------------------------------------------------------------------------------------
     @property
     def normality(self) -> float:
-        """Of bending.Bend."""
+        """The normality of bending.Bend."""
         return 1.0 if self.prior.local() is None else self.bounded
 
     @cached_property

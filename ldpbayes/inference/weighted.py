@@ -206,7 +206,7 @@ class Draws:
 
     @property
     def rank(self) -> tuple:
-        """What the better of two has more of, the most important first."""
+        """What makes the better of two, the most important first."""
         return self.verdict.accepted, self.verdict.next == "more", self.found.effective_sample
 
     def known(self, values: np.ndarray) -> dict[str, np.ndarray]:
@@ -240,7 +240,7 @@ class Proposal:
         Whose coordinates they are.
     law : StudentT
     rest : Johnson, optional
-        Of the effects given their scales.
+        Distribution of the effects given their scales.
     prior : FromPrior, optional
     weighting : Weighting
     parts : pair of tuple of StudentT or SplitProposal and (k,) array, optional
@@ -394,9 +394,9 @@ def weighted(
     rng : numpy.random.Generator
     watch : Watch
     mode : tuple, optional
-        Of find_mode.
+        The result of find_mode.
     prob : float
-        Of the intervals whose ends are judged.
+        Probability of the intervals whose ends are judged.
     weighting : Weighting
     """
     seen, proposal = target.prior_draws(rng), Proposal.about(target, mode, watch, weighting)
@@ -443,7 +443,7 @@ def from_prior(
     rng : numpy.random.Generator
     watch : Watch
     prob : float
-        Of the intervals whose ends are judged.
+        Probability of the intervals whose ends are judged.
     weighting : Weighting
     """
     prior, seen = target.prior, PriorDraws.of(target.prior, target.reports, rng)

@@ -24,7 +24,7 @@ def place(u, z, frame, room):
     Parameters
     ----------
     u, z : (3a + 1,) arrays
-        Of z: log σ, log τ, the logs of w (a − 1), the walk (a) and η (a).
+        Coordinates and unknowns; in z stand, in order, log σ, log τ, the logs of w (a − 1), the walk (a) and η (a).
     frame : tuple
         Middle and spread of the logs, (a + 1,) each, the slant of log τ along the first coordinate; c, m, (a,) each.
     room : tuple of five (a,) arrays

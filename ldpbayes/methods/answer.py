@@ -24,7 +24,7 @@ class MethodAnswer:
     problem : Problem or Joint
     outcome : Outcome
     rng : numpy.random.Generator
-        Of what is drawn after the run.
+        Random numbers for draws after the run.
     watch : Watch
     asked : dict
         random_seed and ci_prob.

@@ -187,7 +187,7 @@ def of_answers_alone(posterior: Posterior, collection: Any) -> Posterior:
     Parameters
     ----------
     posterior : Posterior
-        Of all categories; few of a method's exact numbers remain once categories are joined.
+        Posterior of all categories; few of a method's exact numbers remain once categories are joined.
     collection : Collection
     """
     draws = {
@@ -213,7 +213,7 @@ def of_draws(
     ----------
     data : Collection, Summarized or Cells
     draws : (chains, draws, [cells,] a) array
-        Of P, or of p′ where some deny or ignore the device.
+        Draws of P, or of p′ where some deny or ignore the device.
     others : mapping of name to (dims, array) or (dims, array, attrs)
         Other variables, dims after chain and draw.
     rng : numpy.random.Generator

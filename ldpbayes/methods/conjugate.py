@@ -145,13 +145,13 @@ def sampled(
     ----------
     nodes : Nodes
     servers : list of Server
-        Of all cells.
+        Servers of all cells.
     method : AbstractPosterior
         With draws, chains and a placement.
     rngs : list of numpy.random.Generator
-        Of each cell.
+        Generator of each cell.
     rng : numpy.random.Generator
-        Of what they share; no draws that are independent under one Dirichlet prior need it.
+        Generator of what they share; no draws that are independent under one Dirichlet prior need it.
     watch : Watch
     """
     chains, several = method.chains, len(rngs) > 1
@@ -358,7 +358,7 @@ def entries_of(
     server : Server
     nodes : Nodes
     levels : pair of floats, optional
-        Of ends of intervals, which are entries too.
+        Levels of the ends of intervals, which are entries too.
     quantiles : sequence of float
         Levels of further quantiles, under one Dirichlet prior.
     dependent : bool

@@ -117,7 +117,7 @@ class Exact(AbstractPosterior):
     draws, chains : int
         Independent draws of (P, F), shaped like chains so that every tool reads them.
     placement : Placement
-        Of the nodes.
+        Placement of the nodes.
 
     Notes
     -----
@@ -164,11 +164,11 @@ def fit_alone(
     cells : Cells
         Without respondents who ignore the device.
     prior : AbstractPrior
-        Of each cell.
+        Prior of each cell.
     sizes : mapping
         draws and chains.
     seeds : list of int
-        Of each cell: its draws do not depend on the other cells.
+        Seed of each cell: its draws do not depend on the other cells.
     settings : mapping
         ci_prob and progressbar.
     """

@@ -354,7 +354,7 @@ def weighed(draw, log_mass, counts, likelihood, rng, watch):
     draw : callable
         (node, number) → (draws of P, log of proposal density over the density of the node's prior).
     log_mass : (k,) array
-        Of each node, up to a constant: the log of its mass, which the likelihood multiplies.
+        Log of the mass of each node, up to a constant; the likelihood multiplies the mass.
     counts : (k,) int array
         Draws of each; multiples of these where weights ask for more.
     likelihood : likelihood of one cell

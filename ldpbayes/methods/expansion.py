@@ -200,7 +200,7 @@ def refuse_doubtful(labels, summaries, accuracies):
     Parameters
     ----------
     labels : sequence of str
-        Of the cells.
+        Labels of the cells.
     summaries : sequence of Summary
     accuracies : sequence of ExpansionAccuracy
     """

@@ -149,7 +149,7 @@ def reweighed(sample, log_ratio, rng):
     Parameters
     ----------
     sample : Outcome
-        Of chains on stand-ins.
+        Outcome of chains on stand-ins.
     log_ratio : (chains · draws,) array
         Log of the likelihood over its stand-in.
     rng : numpy.random.Generator

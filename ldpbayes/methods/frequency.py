@@ -168,9 +168,9 @@ def together(likelihoods, draws, rng):
     Parameters
     ----------
     likelihoods : sequence of AbstractLikelihood
-        Of each cell, or of one collection.
+        Likelihood of each cell, or of one collection.
     draws : (chains, draws, [cells,] a) array
-        Of P.
+        Draws of P.
     rng : numpy.random.Generator
     """
     samplers, n = [likelihood.sampler() for likelihood in likelihoods], draws.shape[0] * draws.shape[1]

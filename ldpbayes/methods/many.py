@@ -56,13 +56,13 @@ def undrawn(problems, levels, method="auto", labels=None, watch=None):
     Parameters
     ----------
     problems : list of Problem
-        Of one collection or of cells, all under one Dirichlet prior or one mixture of such priors.
+        Problem of one collection, or one of each cell, all under one Dirichlet prior or one mixture of such priors.
     levels : pair of floats
-        Of the ends of the intervals.
+        Levels of the ends of the intervals.
     method : str
         "auto", or the method that was asked for.
     labels : sequence of str, optional
-        Of cells.
+        Labels of cells.
     watch : Watch, optional
 
     Raises

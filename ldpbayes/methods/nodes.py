@@ -38,7 +38,7 @@ class Nodes:
     log_evidences : (k,) array
         The log-evidence given each node.
     error : float
-        Of log_evidence by the rule.
+        Error of log_evidence by the rule.
     noise : (k,) array or 0
         Monte Carlo errors of log_evidences, where draws correct them.
     """

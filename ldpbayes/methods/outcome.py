@@ -51,7 +51,7 @@ class Outcome:
     known_at : callable, optional
         ci_prob → what takes the place of ``known``.
     frequencies : tuple, optional
-        Of cells: draws of F for ``distribution``, as frequency.together makes them.
+        Draws of F of cells for ``distribution``, as frequency.together makes them.
     unknowns : (chains, draws, u) array, optional
         The prior's unknowns, where somebody asks for them.
     """

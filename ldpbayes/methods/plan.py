@@ -30,9 +30,9 @@ class Cost:
     Attributes
     ----------
     factor : float
-        Of one factor of one cell. Measured: 40 µs for moments and the ends of an interval.
+        Seconds of one factor of one cell. Measured: 40 µs for moments and the ends of an interval.
     entry : float
-        Of an entry (report × category) of an expansion. Measured: 12 ns.
+        Seconds of an entry (report × category) of an expansion. Measured: 12 ns.
     beside : float
         Above this the log-evidences of other priors are left out beside a fit. Bank: half and double show nothing.
     """

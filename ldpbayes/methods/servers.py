@@ -96,7 +96,7 @@ class Factored(Server):
     Parameters
     ----------
     products : Products
-        Of all cells.
+        Products of all cells.
     """
 
     route: str | None = None
@@ -435,7 +435,7 @@ def servers_of(
         Draws that are wanted of each.
     placement : Placement
     labels : sequence of str, optional
-        Of several cells.
+        Labels of several cells.
     kinds : tuple of type
 
     Raises

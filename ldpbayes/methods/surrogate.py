@@ -25,7 +25,7 @@ class Surrogate(AbstractPosterior):
     draws, chains : int
         Draws kept, shaped like chains; as many surrogate draws are weighted and resampled, or more where more are enough.
     placement : Placement
-        Of the nodes.
+        Placement of the nodes.
 
     Notes
     -----

@@ -32,11 +32,11 @@ class Walks:
     Parameters
     ----------
     form : Forms
-        Of the likelihood.
+        Form of the likelihood.
     law : Smooth
         The prior.
     number : int
-        Of chains.
+        Number of chains.
     rng : numpy.random.Generator
     """
 
@@ -71,9 +71,9 @@ class Filtered:
     form : Forms
     law : Walk
     middle, spread : (a + 1,) arrays
-        Of log σ, log τ and the logs of the weights.
+        Middle and spread of log σ, log τ and the logs of the weights.
     slant : float
-        Of log τ along the coordinate of log σ.
+        Slope of log τ along the coordinate of log σ.
     mean, precision : (a,) arrays
         The pseudo-reports.
 
@@ -238,7 +238,7 @@ def log_evidence(problem, form, rng):
     ----------
     problem : Problem
     form : Forms
-        Of its likelihood.
+        Form of its likelihood.
     rng : numpy.random.Generator
     """
     density = Walks(form, problem.prior, 1, rng).density

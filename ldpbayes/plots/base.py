@@ -199,7 +199,7 @@ class Canvas:
         self.title, figsize, self.has_legend, self.colors = (STYLE | style).values()
         #: Letters on a line of a label beside the axes: more of them in a wider figure.
         self.beside = int(BESIDE * figsize[0] / WIDTH) if figsize and ax is None else BESIDE
-        #: Whether the height may follow what stands above and below the axes: nobody stated it.
+        #: Whether the height may follow the texts above and below the axes: the caller stated none.
         self.grows = ax is None and figsize is None
         self.figure = _new_figure(figsize=figsize or size) if ax is None else ax
         self.inside = None

@@ -95,7 +95,7 @@ class Description:
         return {item.name: said[item.name] for item in self.parameters if item.name in said}
 
     def sections(self) -> dict[str, str]:
-        """Return the rest of the text, by heading; what stands above the headings is called formula."""
+        """Return the rest of the text, by heading; the part above the headings is called formula."""
         pieces = re.split(r"\n\n(\w+)\n-+\n", self.text)
         above = pieces[0].partition("\n\n")[2]
         texts = {"Formula": above} | dict(zip(pieces[1::2], pieces[2::2], strict=True))

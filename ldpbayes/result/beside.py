@@ -1,4 +1,4 @@
-"""What stands beside the posterior in a result: point estimates and confidence intervals, of one collection or of cells."""
+"""Point estimates and confidence intervals beside the posterior in a result, of one collection or of cells."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

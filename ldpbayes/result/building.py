@@ -65,7 +65,7 @@ def write(fit: Fit) -> Result:
         groups["exact"] = _group(entries, labels | more)
     groups["observed_data"] = _group(data.observed() if fit.observed else {}, labels)
     given, latent = constants(data, prior), data.coords()["category"]
-    if len(labels["category"]) < len(latent):  # P is that of those who follow the device
+    if len(labels["category"]) < len(latent):  # P is the distribution of people who follow the device
         labels[LATENT] = latent
         given = {name: (tuple(LATENT if dim == "category" else dim for dim in dims), x) for name, (dims, x) in given.items()}
     groups["constant_data"] = _group(given, labels, whole=len(data.dims) > 1)

@@ -21,7 +21,7 @@ from ldpbayes.result import storage
 from ldpbayes.result.frame import Result
 from ldpbayes.result.validation import validate
 
-#: What stands between a NetCDF file and the SHA-256 of all its bytes. HDF5 ignores what follows the end of its file.
+#: The mark between a NetCDF file and the SHA-256 of all its bytes. HDF5 ignores what follows the end of its file.
 SEAL = b"\nldpbayes sha256"
 _SIZE = len(SEAL) + hashlib.sha256().digest_size
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"

@@ -27,7 +27,7 @@ class Sizes:
         Draws of a chain: where memory allows them, and in any case; the least serve a log-evidence alone, too. Derived:
         ends of intervals have errors of some 0.03 sd and less with 4,000 draws, and .06 with 1,000, below LIMITS.end_error.
     chains : int
-        Derived: as every sampler of the field has.
+        Chains. Derived: four, as Stan and PyMC make, so that R-hat compares several starts.
     """
 
     usual: int = AbstractPosterior.draws

@@ -23,7 +23,7 @@ from ldpbayes.sources.paths import FileSource
 _VECTORS = ("pilot", "gradient", "square", "cross", "spread", "supports")
 #: Answers that are missing, and what a test of the design needs: columns that files of earlier versions have not.
 _MISSING, _EXCESS = "missing", "excess"
-#: The key of what stands for the protocol of cells that know none.
+#: The key of the text in place of the protocol, for cells without one.
 _LABELS = "categories"
 #: The key of the file's metadata that names the grouping columns; without it they are the columns not listed above.
 _BY = b"ldpbayes.by"

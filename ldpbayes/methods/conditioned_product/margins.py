@@ -140,7 +140,7 @@ def margins_of(factors, index, moments, log_others, together=TOGETHER // MARGIN_
     factors : TiltedFactors
     index : int array
     moments : Moments
-        Of all factors.
+        Moments of all factors.
     log_others : callable
         (indices, log g, log(1 − g)) → log-density of the sum of the others at 1 − g, up to a constant.
     together : int

@@ -61,7 +61,7 @@ class PolynomialRoute:
     Parameters
     ----------
     factors : TiltedFactors
-        Of a family with ``polynomials``.
+        Factors of a family with ``polynomials``.
     """
 
     name, lost = "polynomial", np.array([], dtype=int)

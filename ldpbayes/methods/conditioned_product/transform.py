@@ -19,7 +19,7 @@ class Line:
     Attributes
     ----------
     step : (k,) array
-        Of ω.
+        Step of ω.
     count : (k,) int array
         Number of nodes; 0 where the line does not die out, or where that takes too long.
     size : (k·G,) int array

@@ -33,7 +33,7 @@ class DenialIntegrand:
     matrix, counts : (m, a + 1), (m,) arrays
     alpha : (a,) array
     place : int
-        Of the category that is denied.
+        Place of the category that is denied.
     beta : pair of float
         b, c of δ.
     log_constant : float
@@ -131,11 +131,11 @@ class DenialMixture:
     ----------
     integrand : DenialIntegrand
     window : pair of float
-        Of δ.
+        Least and largest δ.
     delta, weight : (k,) arrays
         The nodes, and their posterior weights.
     integrands, given : lists
-        Of P given each node, and its moments.
+        Integrands of P given each node, and its moments.
     log_evidence, left_out : float
         As in RuleMoments.
     rule : ProductRule

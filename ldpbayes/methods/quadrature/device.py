@@ -36,7 +36,7 @@ class DeviceIntegrand:
     certainty : (d,) array
         Sums of the concentrations of the Beta priors.
     alpha : (2,) array
-        Of P.
+        α of the prior of P.
     quantities : tuple of (int, bool)
         The unknown of each reported quantity, and whether it is one less it: P_0, P_1 and the probabilities of the device.
     outcomes : callable
@@ -211,9 +211,9 @@ class DevicePosterior:
     log_evidence, left_out : float
         As in RuleMoments.
     mean, sd : arrays
-        Of the quantities.
+        Mean and sd of the quantities.
     covariance : (2, 2) array
-        Of P.
+        Covariance of P.
     """
 
     integrand: DeviceIntegrand

@@ -22,7 +22,7 @@ class Drawer:
     rule : ProductRule
         Its nodes are what draws start from.
     nodes : int
-        Of conditional densities.
+        Nodes of conditional densities.
     kept_nodes : int
         That stay in memory; beyond them batches are computed a second time.
     """

@@ -54,7 +54,7 @@ class ProductRule:
     Attributes
     ----------
     nodes : int
-        Of each stick but the first.
+        Nodes of each stick but the first.
     """
 
     nodes: int
