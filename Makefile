@@ -44,6 +44,7 @@ studies: $(VENV)/.ready  ## Continue the papers' studies from docs/studies, and 
 	done
 	$(BIN)/python -m studies.draw
 	$(if $(MINUTES),,$(BIN)/python -m studies priors --setting paper --output out/studies --jobs 2)
+	$(if $(MINUTES),,$(BIN)/python -m studies convergence --setting paper --output out/studies --jobs 2)
 
 calibrate: $(VENV)/.ready  ## Run the slow statistical calibrations.
 	$(BIN)/python -m pytest -m calibrate -n $(WORKERS) --dist worksteal --durations 40
@@ -57,6 +58,7 @@ docs: $(VENV)/.docs  ## Build the site into docs/_build.
 figures: $(VENV)/.ready  ## Draw the figures of the gallery, the README and the studies again.
 	$(BIN)/python tools/draw_gallery.py
 	$(BIN)/python -m studies.draw
+	$(BIN)/python -m studies.draw_convergence
 
 site-check: docs  ## Open every page of the site in Chromium at two widths, and follow its links.
 	$(BIN)/python tools/check_site.py docs/_build

@@ -2,7 +2,7 @@
 
 import functools
 
-from studies import common, coverage, evaluate, poisoning, priors, repeats, weights
+from studies import common, convergence, coverage, evaluate, poisoning, priors, repeats, weights
 from studies.base import Study, grid
 
 #: Studies whose own sizes are run in blocks (figures.py) have this setting alone.
@@ -25,18 +25,6 @@ def _decoders(_setting):
         n_reports=[100, 3_000],
         population=["geometric", "flat"],
         replications=[8],
-    )
-
-
-def _convergence(setting):
-    paper = setting == "paper"
-    return grid(
-        protocol=["grr", "sue", "oue", "subset", "olh", "hadamard", "cohort_rr", "rappor"],
-        n_categories=[8],
-        epsilon=[1.0, 2.0] if paper else [2.0],
-        population=["geometric"],
-        n_reports=[100, 1_000, 10_000, 100_000, 1_000_000] if paper else [100, 1_000, 10_000, 100_000],
-        replications=[50 if paper else 10],
     )
 
 
@@ -93,13 +81,12 @@ STUDIES = {
         ),
         Study(
             "convergence",
-            "Distance of the posterior mean from the MLE as reports come in, for every protocol",
-            "Lopuhaä-Zwakenberg et al. (2020), Theorem 3.3",
-            _convergence,
-            evaluate.distance_to_mle,
+            "Maximum likelihood against the posterior mean as reports come in, by cross-checks",
+            "Lopuhaä-Zwakenberg et al. (2020), Theorem 3.3; docs/studies/mle-against-bayes.md",
+            convergence.cells,
+            convergence.cross_checks,
             x="n_reports",
-            lines=("protocol",),
-            panels=("epsilon",),
+            panels=("protocol", "n_categories"),
         ),
         Study(
             "populations",

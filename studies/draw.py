@@ -15,22 +15,30 @@ import matplotlib
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import LogFormatterSciNotation
 
 from ldpbayes.plots import PALETTE
+from ldpbayes.plots.base import LABEL, LETTER, SMALL, TITLE, WIDTH, wrapped
 from ldpbayes.theory import bounds
 from studies import figures, floor
 from studies.pooled import load, read
 from studies.progress import of_progress
 
-#: One look for every figure of the studies, that of ldpbayes.plots: its palette, two spines, small legends.
+#: One look for every figure of the studies, that of ldpbayes.plots: its palette, two spines, its width and sizes of text,
+#: which a phone shows legibly.
 plt.rcParams |= {
     "axes.prop_cycle": plt.cycler(color=PALETTE),
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.titlesize": 10,
-    "figure.titlesize": 12,
+    "font.size": SMALL,
+    "axes.titlesize": SMALL,
+    "axes.labelsize": SMALL,
+    "figure.titlesize": LABEL,
     "legend.frameon": False,
-    "legend.fontsize": 8,
+    "legend.fontsize": SMALL,
+    "legend.handlelength": 1.6,
+    "xtick.labelsize": SMALL,
+    "ytick.labelsize": SMALL,
     "grid.linewidth": 0.3,
 }
 PLACE = pathlib.Path(__file__).parents[1] / "docs" / "studies"
@@ -74,9 +82,46 @@ def curve(axes, rows, name, *, x="epsilon", label=None):
     axes.errorbar(at, value, 2 * np.nan_to_num(error), label=label or text, **settings)
 
 
+def canvas(rows, columns, height, **shared):
+    """Return (figure, array of axes): as wide as a phone shows legibly, with axes of this height in inches."""
+    size = WIDTH, rows * height
+    return plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained", **shared)
+
+
+def finish(figure, text, handles=(), *, columns=1):
+    """Give a figure its title, line by line as wide as it is, and a legend below; it grows by what these take.
+
+    Parameters
+    ----------
+    figure : matplotlib Figure
+    text : str
+    handles : mapping
+        Artists by their labels.
+    columns : int
+        Of the legend.
+    """
+    letters = int(WIDTH * 72 / (LETTER * LABEL))
+    text = "\n".join(wrapped(line, letters) for line in text.splitlines())
+    figure.suptitle(text)
+    rows = -(-len(handles) // columns)
+    if handles:
+        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns, columnspacing=1.0)
+    inches = ((text.count("\n") + 1) * TITLE + rows * SMALL) * 1.45 / 72
+    figure.set_figheight(figure.get_figheight() + inches + 0.2)
+
+
+def labelled(panels):
+    """Return {label: artist} of what all panels show."""
+    pairs = (zip(*axes.get_legend_handles_labels(), strict=True) for axes in np.ravel(panels))
+    return {label: handle for found in pairs for handle, label in found}
+
+
 def save(figure, name):
-    """Write a figure."""
-    figure.savefig(PLACE / f"{name}.png", dpi=100)
+    """Write a figure, with powers of ten written out: their exponents would be too small to read."""
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        if isinstance(axis.get_major_formatter(), LogFormatterSciNotation):
+            axis.set_major_formatter("{x:g}")
+    figure.savefig(PLACE / f"{name}.png", dpi=130)
     plt.close(figure)
 
 
@@ -118,7 +163,7 @@ def risk(rows):
     ):
         held = pick(rows, figure=figure)
         sizes = sorted({row["n_reports"] for row in held}, reverse=True)
-        drawn, panels = plt.subplots(2, 2, figsize=(9.5, 7.5), sharex=True, layout="constrained")
+        drawn, panels = canvas(2, 2, 2.0, sharex=True, sharey="row")
         for line, n in zip(panels, sizes, strict=True):
             for axes, target in zip(line, TARGETS, strict=True):
                 here = pick(held, n_reports=n, target=target)
@@ -137,11 +182,8 @@ def risk(rows):
             axes.set_xlabel("ε")
         for axes in panels[:, 0]:
             axes.set_ylabel("mean squared error")
-        drawn.suptitle(f"{says}\nFig. {figure} of Lopuhaä-Zwakenberg et al. (2020): {protocol}, Jeffreys' prior")
-        handles = {
-            label: handle for axes in panels.flat for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-        }
-        drawn.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4)
+        text = f"{says}\nFig. {figure} of Lopuhaä-Zwakenberg et al. (2020): {protocol}, Jeffreys' prior"
+        finish(drawn, text, labelled(panels))
         save(drawn, f"lopuhaa-2020-fig-{figure}")
     table = []
     for figure in ("2", "3"):
@@ -185,7 +227,7 @@ NAMES = {
 
 def populations(rows):
     """Draw Fig. 4 and 5 in one, with the floor of F."""
-    drawn, panels = plt.subplots(2, 2, figsize=(9.5, 7.5), sharex=True, layout="constrained")
+    drawn, panels = canvas(2, 2, 2.2, sharex=True)
     table = []
     for axes, (name, title) in zip(panels.flat, NAMES.items(), strict=True):
         here = pick(rows, population=name, metric="mse", target="frequency")
@@ -198,7 +240,7 @@ def populations(rows):
             a, n = here[0]["n_categories"], here[0]["n_reports"]
             floor = [bounds.exact_bound(a, e, "frequency").value / n for e in figures.EPSILONS]
             axes.plot(figures.EPSILONS, floor, color=BLACK, ls="--", lw=1, label=FLOORS["floor"][0])
-            axes.set(title=f"{title}, n = {n:,}")
+            axes.set(title=f"{title[: title.index(chr(40))]}\n{title[title.index(chr(40)) + 1 : -1]}, n = {n:,}")
         axes.set(yscale="log")
         axes.grid()
         for epsilon in (0.2, 1.0, 2.0):
@@ -215,11 +257,11 @@ def populations(rows):
         axes.set_xlabel("ε")
     for axes in panels[:, 0]:
         axes.set_ylabel("squared error of F")
-    drawn.suptitle(
+    text = (
         "A prior helps where categories are many for the reports\n"
         "Fig. 4 (GRR, above) and 5 (OUE, below) of Lopuhaä-Zwakenberg et al. (2020), on populations that are open"
     )
-    drawn.legend(*panels.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    finish(drawn, text, labelled(panels))
     save(drawn, "lopuhaa-2020-fig-4-5")
     headers = ["population", "ε", "oracle", "Norm-Sub", "MLE", "Jeffreys", "learnt", "runs"]
     write_table("lopuhaa-2020-populations", headers, table)
@@ -236,18 +278,26 @@ def table_of(rows, value, alphabets=figures.ALPHABETS):
     return out
 
 
-def heat(axes, values, title, limit, *, text="{:.2f}", centre=0.0, alphabets=figures.ALPHABETS):
-    """Draw a map of values with the numbers in it: blue below the centre, orange above."""
+def heat(axes, values, title, limit, *, centre=0.0, alphabets=figures.ALPHABETS):
+    """Draw a map of values and return it: blue below the centre, orange above."""
     from matplotlib.colors import LinearSegmentedColormap
 
     colors = LinearSegmentedColormap.from_list("differences", [BLUE, "white", ORANGE])
-    axes.imshow(values, cmap=colors, vmin=centre - limit, vmax=centre + limit, aspect="auto")
-    for (i, j), value in np.ndenumerate(values):
-        if np.isfinite(value):
-            axes.text(j, i, text.format(value).replace("-0.00", "0.00"), ha="center", va="center", fontsize=5.5)
-    axes.set_xticks(range(len(figures.KAIROUZ_EPSILONS)), [f"{e:g}" for e in figures.KAIROUZ_EPSILONS], fontsize=7)
-    axes.set_yticks(range(len(alphabets)), alphabets, fontsize=7)
-    axes.set_title(title, fontsize=9)
+    drawn = axes.imshow(values, cmap=colors, vmin=centre - limit, vmax=centre + limit, aspect="auto")
+    epsilons = figures.KAIROUZ_EPSILONS
+    axes.set_xticks(range(0, len(epsilons), 2), [f"{e:g}" for e in epsilons[::2]])
+    axes.set_yticks(range(0, len(alphabets), 2), alphabets[::2])
+    axes.set_title(title)
+    return drawn
+
+
+def scale(figure, panels, drawn, words):
+    """Say below all maps what their colours mean, and label their axes."""
+    figure.colorbar(drawn, ax=panels, location="bottom", label=words, extend="both", aspect=30, pad=0.02)
+    for axes in panels[-1]:
+        axes.set_xlabel("ε")
+    for axes in panels[:, 0]:
+        axes.set_ylabel("categories")
 
 
 def value_of(rows, name):
@@ -269,24 +319,24 @@ def decoders(rows):
         found = [value_of(held, name) for name in DECODERS[protocol]]
         return None if None in found else min(found)
 
-    drawn, panels = plt.subplots(1, 2, figsize=(9.5, 4.4), sharey=True, layout="constrained")
-    for axes, (protocol, title) in zip(panels, (("grr", "k-RR"), ("sue", "k-RAPPOR")), strict=True):
+    drawn, panels = canvas(1, 2, 2.9, sharey=True)
+    for axes, (protocol, title) in zip(panels[0], (("grr", "k-RR"), ("sue", "k-RAPPOR")), strict=True):
         held = pick(main, protocol=protocol, population="geometric", n_reports=30_000)
 
         def gain(found, protocol=protocol):
             values = [value_of(found, name) for name in DECODERS[protocol]]
             return None if None in values else values[-1] - min(values[:-1])
 
-        heat(axes, table_of(held, gain), f"{title}: projected − best of the other two", 0.5)
-        axes.set_xlabel("ε")
-    panels[0].set_ylabel("categories")
-    drawn.suptitle(
+        colors = heat(axes, table_of(held, gain), title, 0.5)
+    scale(drawn, panels, colors, "ℓ1 of projected − best of the other two")
+    text = (
         "Projection is the wrong decoder for many categories and a small ε\n"
         "Fig. 1 of Kairouz et al. (2016): difference in ℓ1, geometric law, 30,000 reports"
     )
+    finish(drawn, text)
     save(drawn, "kairouz-2016-fig-1")
 
-    drawn, panels = plt.subplots(2, 2, figsize=(9.5, 8.4), sharex=True, sharey=True, layout="constrained")
+    drawn, panels = canvas(2, 2, 2.1, sharex=True, sharey=True)
     for line, (population, shape) in zip(panels, SHAPES.items(), strict=True):
         for axes, n in zip(line, (100, 30_000), strict=True):
             held = pick(main, population=population, n_reports=n)
@@ -295,15 +345,13 @@ def decoders(rows):
                 rr, rappor = (best(pick(found, protocol=protocol), protocol) for protocol in ("grr", "sue"))
                 return None if rr is None or rappor is None else rr - rappor
 
-            heat(axes, table_of(held, difference), f"{shape}, n = {n:,}", 0.5)
-    for axes in panels[-1]:
-        axes.set_xlabel("ε")
-    for axes in panels[:, 0]:
-        axes.set_ylabel("categories")
-    drawn.suptitle(
+            colors = heat(axes, table_of(held, difference), f"{shape}, n = {n:,}", 0.5)
+    scale(drawn, panels, colors, "ℓ1 of k-RR − ℓ1 of k-RAPPOR")
+    text = (
         "k-RR is better at large ε (blue), k-RAPPOR at small ones (orange)\n"
         "Fig. 2 of Kairouz et al. (2016): ℓ1 of the best k-RR decoder less that of the best k-RAPPOR decoder"
     )
+    finish(drawn, text)
     save(drawn, "kairouz-2016-fig-2")
 
     # What the posterior means add: squared error over that of the best decoder on the same reports.
@@ -315,19 +363,15 @@ def decoders(rows):
             maps[f"{title}, {SHAPES[population]}, n = {n:,}"] = values
     # A map with less than half of its cells would mislead.
     maps = {title: values for title, values in maps.items() if np.isfinite(values).mean() > 0.5}
-    lines = -(-len(maps) // 4)
-    drawn, panels = plt.subplots(
-        lines, 4, figsize=(15, 4.2 * lines), sharex=True, sharey=True, squeeze=False, layout="constrained"
-    )
+    drawn, panels = canvas(-(-len(maps) // 2), 2, 2.1, sharex=True, sharey=True)
     for axes, (title, values) in zip(panels.flat, maps.items(), strict=False):
-        heat(axes, values, title, 0.8, centre=1.0)
-        axes.set_xlabel("ε")
-    for axes in panels[:, 0]:
-        axes.set_ylabel("categories")
-    drawn.suptitle(
+        colors = heat(axes, values, title.replace(", n", ",\nn"), 0.8, centre=1.0)
+    scale(drawn, panels, colors, "squared error / that of the best decoder")
+    text = (
         "Posterior means have half the squared error of the best decoder where ε is small for the categories\n"
         "Squared error of F, ratios (Dirichlet: true prior; geometric: Jeffreys')"
     )
+    finish(drawn, text)
     save(drawn, "kairouz-2016-optimum")
     _learnt_decoders(pick(rows, part="learnt", metric="mse", target="frequency"))
     _decoder_tables(rows)
@@ -336,18 +380,18 @@ def decoders(rows):
 def _learnt_decoders(rows):
     """Draw the squared error of the learnt prior over the best decoder's and over the given prior's, and write a table."""
     alphabets = [a for a in figures.ALPHABETS if a >= figures.LEAST_LEARNT]
-    drawn, panels = plt.subplots(2, 4, figsize=(15, 6.4), sharex=True, sharey=True, layout="constrained")
+    drawn, panels = canvas(4, 2, 1.75, sharex=True, sharey=True)
     table = []
-    for column, (population, n) in enumerate((p, n) for p in SHAPES for n in (100, 30_000)):
+    for row, (population, n) in enumerate((p, n) for p in SHAPES for n in (100, 30_000)):
         held = pick(rows, population=population, n_reports=n)
-        given = "Jeffreys' prior's" if population == "geometric" else "true prior's"
+        given = "Jeffreys' prior" if population == "geometric" else "the true prior"
         for axes, value, of in (
-            (panels[0, column], _learnt_over_best, "best decoder's"),
-            (panels[1, column], _learnt_over_given, given),
+            (panels[row, 0], _learnt_over_best, "the best decoder"),
+            (panels[row, 1], _learnt_over_given, given),
         ):
             values = table_of(held, value, alphabets)
-            heat(axes, values, f"{SHAPES[population]}, n = {n:,}: over the {of}", 0.8, centre=1.0, alphabets=alphabets)
-        panels[-1, column].set_xlabel("ε")
+            title = f"{SHAPES[population]}, n = {n:,}\nover {of}"
+            colors = heat(axes, values, title, 0.8, centre=1.0, alphabets=alphabets)
         for a, epsilon in ((a, e) for a in (32, 256, 2048) for e in (1.0, 4.0, 8.0)):
             here = pick(held, n_categories=a, epsilon=epsilon)
             learnt, best = one(here, estimator="learnt"), _learnt_over_best(here)
@@ -355,12 +399,12 @@ def _learnt_decoders(rows):
                 at = [SHAPES[population], f"{n:,}", f"{a:,}", f"{epsilon:g}"]
                 ratios = f"{best:.2f}", over(learnt, one(here, estimator="posterior_mean"))
                 table.append([*at, number(learnt["value"], learnt["standard_error"]), *ratios, f"{learnt['replications']}"])
-    for axes in panels[:, 0]:
-        axes.set_ylabel("categories")
-    drawn.suptitle(
+    scale(drawn, panels, colors, "squared error / that of the other estimate")
+    text = (
         "A prior learnt from the reports costs next to nothing beside the true one\n"
         "k-RR, squared error of F under the learnt prior, ratios"
     )
+    finish(drawn, text)
     save(drawn, "kairouz-2016-learnt")
     headers = ["law", "n", "k", "ε", "learnt prior", "over the best decoder", "over the given prior", "runs"]
     write_table("kairouz-2016-learnt", headers, table)
@@ -431,9 +475,9 @@ def cohorts(rows):
 
     p = population("geometric", figures.CANDIDATES).distribution
     held = pick(rows, figure="3", part="least squares")
-    drawn, panels = plt.subplots(1, 2, figsize=(9.5, 4.8), sharey=True, layout="constrained")
+    drawn, panels = canvas(2, 1, 2.5, sharex=True)
     table = []
-    for axes, kind in zip(panels, ("open", "closed"), strict=True):
+    for axes, kind in zip(panels[:, 0], ("open", "closed"), strict=True):
         for protocol in (f"orr_{kind}", f"orappor_{kind}"):
             label, color, marker = COHORT_NAMES[protocol]
             chosen = []
@@ -442,7 +486,9 @@ def cohorts(rows):
                 if found:
                     chosen.append(min(found, key=lambda row: row["value"]))
             x, y, low, high = ([row[key] for row in chosen] for key in ("epsilon", "value", "low", "high"))
-            axes.plot(x, y, color=color, marker=marker, ms=4, lw=1, label=f"{label}: projected least squares")
+            axes.plot(
+                x, y, color=color, marker=marker, ms=4, lw=1, label=f"{label.split(chr(44))[0]}: projected least squares"
+            )
             axes.fill_between(x, low, high, color=color, alpha=0.25, lw=0)
             for row in chosen:
                 if row["epsilon"] in (0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0):
@@ -458,7 +504,7 @@ def cohorts(rows):
             (f"orr_{kind}", "mle", GREEN, "D", "O-RR: maximum likelihood"),
             (f"orr_{kind}", "learnt", RED, "*", "O-RR: posterior mean, learnt prior"),
             ("subset", "projected", SKY, "^", "subset selection: projected"),
-            ("subset", "learnt", PINK, "v", "subset selection: posterior mean, learnt prior"),
+            ("subset", "learnt", PINK, "v", "subset selection: posterior mean, learnt p."),
         ):
             if protocol == "subset" and kind == "open":
                 continue
@@ -468,20 +514,18 @@ def cohorts(rows):
                 axes.plot(x, y, color=color, marker=marker, ls="none", ms=7 if marker == "*" else 4, label=label)
         axes.axhline(np.sqrt(2 * p * (1 - p) / np.pi / 1e6).sum(), color=BLACK, ls=":", lw=1, label="no privacy")
         axes.axhline(np.abs(p - 1 / p.size).sum(), color="0.5", ls="-.", lw=1, label="uniform estimate")
-        axes.set(xlabel="ε", yscale="log", title=f"{kind} alphabet of 256, n = 1,000,000")
+        axes.set(yscale="log", title=f"{kind} alphabet of 256, n = 1,000,000", ylabel="median ℓ1 loss, 90 %")
         axes.grid()
-    panels[0].set_ylabel("median ℓ1 loss, with 90 % of the losses")
-    drawn.suptitle(
-        "From ε = 2 on O-RR loses less than O-RAPPOR\nFig. 3 of Kairouz et al. (2016): best buckets, cohorts and hashes"
-    )
-    drawn.legend(*panels[1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    panels[1, 0].set_xlabel("ε")
+    text = "From ε = 2 on O-RR loses less than O-RAPPOR\nFig. 3 of Kairouz et al. (2016): best buckets, cohorts and hashes"
+    finish(drawn, text, labelled(panels))
     save(drawn, "kairouz-2016-fig-3")
     write_table("kairouz-2016-fig-3", ["mechanism", "ε", "median ℓ1", "90 % of losses", "k", "C", "h"], table)
 
     held = pick(rows, figure="9", part="least squares")
     wanted = (0.02, 0.05, 0.1, 0.2, 0.3)
-    drawn, panels = plt.subplots(1, 5, figsize=(13, 3.6), sharey=True, layout="constrained")
-    for axes, loss in zip(panels, wanted, strict=True):
+    drawn, panels = canvas(3, 2, 1.75, sharex=True, sharey=True)
+    for axes, loss in zip(panels.flat, wanted, strict=False):
         for protocol in ("orr_open", "orappor_open"):
             label, color, marker = COHORT_NAMES[protocol]
             points = []
@@ -495,14 +539,19 @@ def cohorts(rows):
                     points.append((n, found))
             if points:
                 axes.plot(*zip(*points, strict=True), color=color, marker=marker, ms=4, lw=1, label=label)
-        axes.set(xscale="log", title=f"ℓ1 = {loss:g}", xlabel="users")
+        axes.set(xscale="log", title=f"ℓ1 = {loss:g}")
         axes.grid()
-    panels[0].set_ylabel("ε that suffices")
-    panels[0].legend()
-    drawn.suptitle(
+    panels[-1, -1].axis("off")
+    for axes in (panels[1, 1], panels[2, 0]):
+        axes.set_xlabel("users")
+        axes.tick_params(labelbottom=True)
+    for axes in panels[:, 0]:
+        axes.set_ylabel("ε that suffices")
+    text = (
         "With few users O-RR reaches the same loss at a smaller ε\n"
         "Fig. 9 of Kairouz et al. (2016): the privacy that a median loss leaves, open alphabet of 256"
     )
+    finish(drawn, text, labelled(panels), columns=2)
     save(drawn, "kairouz-2016-fig-9")
 
 
@@ -571,9 +620,9 @@ def subset(rows):
     write_table("wang-2016-optimum", headers, optimum)
 
     sizes = list(figures.TABLE)
-    drawn, panels = plt.subplots(3, 3, figsize=(11, 9.5), layout="constrained")
+    drawn, panels = canvas(5, 2, 1.7)
     colors = {"sue": (ORANGE, "s"), "grr": (SKY, "^"), "subset_information": (GREEN, "D"), "subset": (BLUE, "o")}
-    for axes, d in zip(panels.flat, sizes, strict=True):
+    for axes, d in zip(panels.flat, sizes, strict=False):
         here = pick(rows, n_categories=d, metric="mse", population="flat", target="distribution")
         for protocol, name in MECHANISMS.items():
             color, marker = colors[protocol]
@@ -598,15 +647,16 @@ def subset(rows):
             axes.xaxis.set_major_formatter("{x:g}")
             axes.xaxis.set_minor_formatter("")
         axes.grid()
-    for axes in panels[-1]:
+    panels[-1, -1].axis("off")
+    for axes in (panels[-2, 1], panels[-1, 0]):
         axes.set_xlabel("ε")
     for axes in panels[:, 0]:
-        axes.set_ylabel("squared error of P")
-    drawn.suptitle(
+        axes.set_ylabel("squared error")
+    text = (
         "Where ε is small for the categories the optimum is far below every projected estimate\n"
-        "Table 1 of Wang et al. (2016): 10,000 reports, P from Dirichlet(1)"
+        "Table 1 of Wang et al. (2016): 10,000 reports, squared error of P from Dirichlet(1)"
     )
-    drawn.legend(*panels.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    finish(drawn, text, labelled(panels))
     save(drawn, "wang-2016-table-1")
 
 
@@ -621,7 +671,7 @@ UNARY = {
 
 def privacy(rows):
     """Draw Fig. 2: average privacy over the number of categories."""
-    drawn, axes = plt.subplots(figsize=(6.4, 4.4), layout="constrained")
+    drawn, ((axes,),) = canvas(1, 1, 2.2)
     for protocol, (label, color, marker) in UNARY.items():
         found = sorted(pick(rows, protocol=protocol, metric="average_privacy"), key=lambda row: row["n_categories"])
         axes.plot(
@@ -639,11 +689,13 @@ def privacy(rows):
         xticks=(2, 5, 10, 15, 20),
         ylabel="privacy",
         ylim=(0, 1),
-        title="From 16 categories on GRR keeps most private on average\n"
-        "Fig. 2 of Lopuhaä-Zwakenberg et al. (2019): ε = 2, Jeffreys' prior",
     )
-    axes.legend()
     axes.grid()
+    text = (
+        "From 16 categories on GRR keeps most private on average\n"
+        "Fig. 2 of Lopuhaä-Zwakenberg et al. (2019): ε = 2, Jeffreys' prior"
+    )
+    finish(drawn, text, labelled(axes))
     save(drawn, "lopuhaa-2019-fig-2")
     sizes = (2, 3, 5, 8, 12, 20)
     table = []
@@ -655,7 +707,8 @@ def privacy(rows):
 
 def tradeoff(rows):
     """Draw Fig. 3: effective participation over average and over worst-case privacy."""
-    drawn, panels = plt.subplots(1, 2, figsize=(9.5, 4.4), layout="constrained")
+    drawn, panels = canvas(2, 1, 2.4)
+    panels = panels[:, 0]
     for protocol, (label, color, marker) in UNARY.items():
         found = {
             metric: {r["epsilon"]: r["value"] for r in pick(rows, protocol=protocol, metric=metric)} for metric in METRICS
@@ -673,17 +726,17 @@ def tradeoff(rows):
         label="no protocol above (Thm 8.1)",
     )
     panels[0].set(xlabel="average privacy", ylabel="effective participation factor")
-    panels[1].set(xlabel="worst-case privacy")
+    panels[1].set(xlabel="worst-case privacy", ylabel="effective participation factor")
     for axes in panels:
         axes.grid()
-        axes.legend()
     panels[1].set_xscale("function", functions=(np.sqrt, np.square))
     panels[1].set_yscale("function", functions=(np.sqrt, np.square))
     panels[1].set(xlim=(0, 1), ylim=(0, 1))
-    drawn.suptitle(
+    text = (
         "Which protocol is best depends on whether privacy is meant on average or in the worst case\n"
         "Fig. 3 of Lopuhaä-Zwakenberg et al. (2019): three categories, ε from 0.05 to 10, Jeffreys' prior"
     )
+    finish(drawn, text, labelled(panels))
     save(drawn, "lopuhaa-2019-fig-3")
     table = []
     for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0):

@@ -217,21 +217,3 @@ def _floor(protocol, prior, target):
     # The determinant hardly moves with P where categories are many, and each one costs O(a³).
     draws = 400 if protocol.n_categories <= 64 else 2
     return bounds.corollary_4_3(protocol, prior, target, draws=draws).value
-
-
-def distance_to_mle(cell, rng):
-    """Return the lines of a cell of the convergence study: how far E[P|Y] and the MLE are apart, in posterior sd.
-
-    √(mean_x ((E[P_x|Y] − MLE_x)/sd_x)²); of order 1/√n inside the simplex (Lopuhaä-Zwakenberg et al. 2020, Thm 3.3).
-    """
-    protocol, distances = protocol_of(cell), []
-    prior = as_prior("jeffreys", protocol.n_categories)
-    for _ in range(cell["replications"]):
-        _, true_counts = truth(cell, rng)
-        collection = Collection(labels(protocol.n_categories), Tally(protocol, *protocol.simulate(true_counts, rng)))
-        mean, variance = posterior_moments(collection, prior, rng)
-        apart = (mean - MLE()(collection).distribution) ** 2 / variance
-        distances.append(math.sqrt(apart.mean()))
-    value, error = mean_and_error(distances)
-    line = {"estimator": "mle", "target": "distribution", "metric": "distance_in_sd", "replications": len(distances)}
-    return [line | {"value": value, "standard_error": error}]

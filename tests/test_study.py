@@ -7,10 +7,11 @@ import joblib
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import xarray as xr
 
 from ldpbayes.errors import ArgumentError, DataError
 from studies import __main__ as command
-from studies import common, evaluate, plotting
+from studies import common, convergence, evaluate, plotting
 from studies.base import Study, grid
 from studies.catalogue import STUDIES
 from studies.figures import FULL
@@ -103,16 +104,39 @@ def test_mle_and_oracle_reach_their_risks(protocol):
 @pytest.mark.calibrate
 def test_distance_to_the_mle_falls_with_n():
     study = find_study("convergence")
-    cells = [c for c in study.cells("small") if c["protocol"] in ("grr", "hadamard")]
-    found = run_study(dataclasses.replace(study, cells=lambda s: cells), replications=6).to_pylist()
+    found = run_study(study, replications=4).to_pylist()
     for name in ("grr", "hadamard"):
-        distances = [line["value"] for line in found if line["protocol"] == name]
+        here = [line for line in found if line["protocol"] == name and line["metric"] == "distance_in_sd"]
+        distances = [line["value"] for line in here if line["estimator"] == "mle"]
         assert distances == sorted(distances, reverse=True)
         assert distances[-1] < 0.2
+        assert all(line["value"] < 0.2 for line in here if line["estimator"] == "nuts")
+    assert all(line["value"] == 0 for line in found if line["metric"] == "apart" and line["estimator"] != "nuts")
+
+
+def test_losses_of_a_cross_check_are_those_of_its_numbers():
+    checked = xr.Dataset(
+        {
+            "mean": ("category", [0.6, 0.3, 0.1]),
+            "sd": ("category", [0.1, 0.1, 0.05]),
+            "difference_sd": ("category", [0.1, -0.1, 0.0]),
+            "difference_mcse": ("category", [5.0, -1.0, 0.0]),
+            "away": (("estimator", "category"), [[1.0, 0.0, -2.0], [1.0, -2.0, 2.0]]),
+            "convex_astray": 0,
+        },
+        {"estimator": ["convex", "mle"]},
+    )
+    found = convergence.losses_of(checked, np.array([0.5, 0.4, 0.1]))
+    assert found["posterior_mean", "mse"] == pytest.approx(0.02)
+    assert found["mle", "distance_in_sd"] == pytest.approx(np.sqrt(3))
+    assert found["mle", "distance"] == pytest.approx(np.sqrt(0.06))  # at (.7, .1, .2)
+    assert found["mle", "mse"] == pytest.approx(0.04 + 0.09 + 0.01)
+    assert (found["nuts", "apart"], found["convex", "apart"]) == (1, 0)
+    assert ("enumeration", "apart") not in found
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.calibrated("coverage", "priors")
+@pytest.mark.calibrated("convergence", "coverage", "priors")
 @pytest.mark.parametrize("name", NAMES)
 def test_every_study_runs(name):
     """The cheapest and some other cells of every study; errors of Monte Carlo are stated."""

@@ -60,7 +60,10 @@ def sections() -> dict[str, list[str]]:
 def page() -> str:
     """Return the text of the page."""
     entries = (
-        "[Protocols and designs](../protocols/index.md) have an entry each: formula, level, expected error, an example."
+        "[Protocols and designs](../protocols/index.md) have an entry each: formula, level, expected error, an example.\n\n"
+        "Results and answers have `.headline`, `.table()`, `.plot()`, `.page()`, `.save()` and `.settings`. "
+        "`.plot()` draws the\n"
+        "first picture of the page, and takes `ax` and `title`."
     )
     parts = [f"# Reference\n\n{entries}\n\n```{{eval-rst}}\n.. currentmodule:: ldpbayes\n"]
     for title, names in sections().items():
