@@ -201,7 +201,7 @@ class Varying:
         Of a curve the ends are the least and the largest value, and the weights those of its basis functions.
         """
         part = self.by[0]
-        if self.kind == "s":
+        if self.kind == "s" and isinstance(part.of, Apply):
             state = part.of.state
             first, last = _in_digits(state["ends"])
             low, high = TABLE["s"].apply(state["ends"], **state)
