@@ -39,8 +39,8 @@ def drawn(cells, seed, **settings):
 @pytest.mark.calibrate
 def test_summaries_of_many_cells_have_the_moments_of_their_reports():
     """Mean and sd of the mean over all cells, and of the scale, against the reports; P is the softmax of its unknowns."""
-    many = surveyed(100, 650, 2.0, 6)
-    sample, means, scales = drawn(many, 1, draws=1000)
+    many = surveyed(4000, 150, 2.0, 6)
+    sample, means, scales = drawn(many, 1, draws=1000, written=1)
     assert sample.facts["form"] == "summaries" and sample.verdict.accepted
     eta = np.log(sample.distribution) - np.log(sample.variables["pooled"][1])[:, :, None]
     effect = sample.variables["effect"][1]

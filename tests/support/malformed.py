@@ -612,7 +612,7 @@ CALLS = {
     "joint_table": lambda m: dict(result=m.associated, attributes=["u", "w"], target="distribution", ci_prob=0.9),
     "entropy": _tree(cell=None),
     "fakes": lambda m: dict(collection=m.collection, category="a", lift=0.1, channel="all"),
-    "fakes to overtake": lambda m: dict(reports=m.tree, category="a", overtake="b"),
+    "fakes to overtake": lambda m: dict(collection=m.tree, category="a", overtake="b"),
     "largest": lambda m: dict(result=m.tree, k=1, ci_prob=0.9, simultaneous=False, cell=None),
     "interval_parts": lambda m: dict(result=m.tree_of_cells, cell="x"),
     "poststratify": lambda m: dict(result=m.tree_of_cells, weights=[1.0, 2.0], ci_prob=0.9, target="distribution"),
