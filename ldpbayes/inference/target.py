@@ -7,11 +7,47 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from ldpbayes.inference import hmc
 from ldpbayes.inference.bending import ScaledEffects
 from ldpbayes.inference.modes import PriorDraws
+from ldpbayes.inference.newton import find_mode
 from ldpbayes.inference.structure import CURVATURES, Arrow, curvature
+from ldpbayes.inference.verdict import LIMITS
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """A log-density of some unknowns, where the others have given values.
+
+    Attributes
+    ----------
+    target : Target
+    z : (u,) array
+        All unknowns.
+    free : (k,) int array
+        Places of those that the density is of.
+    """
+
+    target: Any
+    z: np.ndarray
+    free: np.ndarray
+
+    def whole(self, free: np.ndarray) -> np.ndarray:
+        """Return all unknowns where the free ones have these values."""
+        z = self.z.copy()
+        z[self.free] = free
+        return z
+
+    def value_and_gradient(self, free: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the log-density and its gradient in the free unknowns."""
+        value, slope = self.target.value_and_gradient(self.whole(free))
+        return value, slope[self.free]
+
+    def hessian(self, free: np.ndarray) -> np.ndarray:
+        """Return the Hessian in the free unknowns, by differences of the gradient."""
+        return -curvature(lambda at: self.value_and_gradient(at)[1], free)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +139,45 @@ class Target:
     def axes(self, covariance: np.ndarray) -> np.ndarray:
         """Return axes (k, u), one sd of draws long each, along which their weights are checked: here none."""
         return np.zeros((0, len(covariance)))
+
+    def others(self, z: np.ndarray, deep: float) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return modes in which answers are exchanged, at most so many nats lower than z (u,), and axes one sd long there.
+
+        The exchanged device is given first, until the answers follow; then all unknowns but the scales are free: the columns
+        of the axes are theirs.
+        """
+        height, found = self.value_and_gradient(z)[0], []
+        for at, changed in self.prior.exchanged(z):
+            for given in (changed, changed[:0]):
+                free = np.setdiff1d(self.rest, given)
+                part = Given(self, at, free)
+                mode, values, vectors = find_mode(part, at[free])
+                at = part.whole(mode)
+            if self.value_and_gradient(at)[0] > height - deep:
+                found.append((at, vectors / np.sqrt(values)))
+        return found
+
+    def unseen(self, p: np.ndarray, deep: float) -> str:
+        """Return the sentence about a mode of exchanged answers that no draw of P (S, …) is near, or an empty string.
+
+        The share of a mode is that of its Laplace approximation, given the scales in the middle of the posterior.
+        """
+        from ldpbayes.inference.middle import middle
+
+        at, *_ = middle(self)
+        if not (others := self.others(at, deep)):
+            return ""
+        part = Given(self, at, self.rest)
+        mode, values, vectors = find_mode(part, at[self.rest])
+        places = [(part.whole(mode), vectors / np.sqrt(values)), *others]
+        mass = softmax([self.value_and_gradient(z)[0] + np.linalg.slogdet(axes)[1] for z, axes in places])
+        flat = p.reshape(len(p), -1)
+        apart = [(flat - self.prior.to_simplex(z).ravel()) / (flat.std(axis=0) + 1e-12) for z, _ in places]
+        nearest = np.argmin(np.linalg.norm(apart, axis=-1), axis=0)
+        seen = np.bincount(nearest, minlength=len(places)) / len(p)
+        share = float(np.max(mass, where=seen < LIMITS.unseen, initial=0.0))
+        said = f"no draw is near a mode in which answers are exchanged, as the device may be, with a share of {share:.2g}"
+        return said if share > LIMITS.unseen else ""
 
     # ---- effects and their scales --------------------------------------------------------------------------------------
     @property

@@ -273,7 +273,16 @@ class Proposal:
         rest = Johnson.standard(size - first) if size > first else None
         proposes = target.prior.unknowns(1, np.random.default_rng(0)) is not None
         prior = FromPrior(target.prior, frame) if proposes else None
-        return cls(target, frame, StudentT.standard(first, weighting.degrees), rest, prior, weighting)
+        law = StudentT.standard(first, weighting.degrees)
+        proposal = cls(target, frame, law, rest, prior, weighting)
+        others = [] if target.batches else target.others(centre, weighting.deep)
+        if not others:
+            return proposal
+        laws = [law]
+        for other, axes in others:
+            at = frame.back(other[None])[0]
+            laws.append(replace(law, centre=at, root=(frame.back(other + axes.T) - at).T))
+        return replace(proposal, parts=(tuple(laws), np.full(len(laws), 1 / len(laws))))
 
     @cached_property
     def mixture(self) -> Mixture:

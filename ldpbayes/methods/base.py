@@ -10,7 +10,7 @@ import numpy as np
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, InfeasibleError
-from ldpbayes.inference.verdict import LIMITS
+from ldpbayes.inference.verdict import LIMITS, refused
 from ldpbayes.methods import frequency
 from ldpbayes.methods.answer import MethodAnswer
 from ldpbayes.methods.constants import MAX_DRAWN
@@ -150,6 +150,14 @@ class AbstractPosterior(abc.ABC):
         rng, watch = np.random.default_rng(random_seed), Watch(progressbar)
         watch.announce(f"The method {self.name}", plan.seconds)
         outcome = self.run(plan, rng, watch)
+        if problem.data.device_law is not None and outcome.verdict.accepted and outcome.distribution is not None:
+            from ldpbayes.inference.target import Target
+            from ldpbayes.inference.weighted import WEIGHTING
+            from ldpbayes.methods.forms import Apart
+
+            draws = outcome.distribution.reshape(-1, *problem.prior.shape)
+            unseen = Target(problem.prior, Apart(problem.likelihoods)).unseen(draws, WEIGHTING.deep)
+            outcome = replace(outcome, verdict=refused(unseen)) if unseen else outcome
         if problem.alone:
             outcome = problem.stating(outcome)
         asked = {"random_seed": random_seed, "ci_prob": ci_prob}

@@ -307,6 +307,14 @@ class AbstractPrior(abc.ABC):
         """
         return None
 
+    def exchanged(self, z: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return starts from z (u,) towards modes in which answers are exchanged, each with the places of what was changed.
+
+        A device whose probabilities are not known may report to two answers the other way round: then reports do not tell
+        which answer is which.
+        """
+        return []
+
     @property
     def has_atom(self) -> bool:
         """Whether a hyperparameter has a probability of its own at one value: weights about a mode may miss a part then."""

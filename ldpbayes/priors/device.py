@@ -1,5 +1,6 @@
 """Priors beside a device whose probabilities are not known exactly: P, and the shares of what the device does."""
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -251,6 +252,29 @@ class WithDevice(AbstractParts):
     def varying(self) -> list[ScaledEffects]:
         of = self._order
         return [batch._replace(place=int(of[batch.place]), span=of[batch.span]) for batch in self.answers.varying]
+
+    def exchanged(self, z: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return, for every two answers, z with a device that reports to them the other way round, or nearly so.
+
+        Nearly is by least squares of P(report | answer).
+        """
+        from scipy.optimize import least_squares  # loads slowly
+
+        own, (at, size) = [part for _, part in self._each(z)[1:]], self._layout
+        ends, out, begin = np.cumsum([part.size for part in own])[:-1], [], np.concatenate(own)
+
+        def channel(unknowns):
+            parts = zip(self._devices, np.split(unknowns, ends), strict=True)
+            return self.law.channel([prior.to_simplex(part) for prior, part in parts])
+
+        for pair in itertools.combinations(range(self.answers.n_categories), 2):
+            order = np.arange(self.answers.n_categories)
+            order[list(pair)] = pair[::-1]
+            wanted, start = channel(begin)[:, order], z.copy()
+            found = least_squares(lambda unknowns, wanted=wanted: (channel(unknowns) - wanted).ravel(), begin)
+            start[at : at + size] = found.x
+            out.append((start, np.arange(at, at + size)))
+        return out
 
     # ---- P of the outcomes -----------------------------------------------------------------------------------------------
     def joined(self, parts: Sequence[Any], xp: Any = np) -> Any:

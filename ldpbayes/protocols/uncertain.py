@@ -227,7 +227,9 @@ class DeviceLaw:
         return replace(self, unknowns=pairs)
 
     def beside(self, others: "Sequence[DeviceLaw]", most: int) -> "tuple[DeviceLaw, list[np.ndarray]]":
-        """Return the law of independent devices together, without a kernel, and the outcome of each device in each of its.
+        """Return the law of independent devices together, and the outcome of each device in each of its.
+
+        Its kernel has the reports of one device after those of the other.
 
         Parameters
         ----------
@@ -255,7 +257,8 @@ class DeviceLaw:
         category, *outcome = np.array(rows).T
         places = np.concatenate([law.places[:, at] for law, at in zip(laws, outcome, strict=True)])
         unknowns = tuple(itertools.chain.from_iterable(law.unknowns for law in laws))
-        return DeviceLaw(unknowns, category, places, np.empty((0, category.size))), outcome
+        kernel = np.concatenate([law.kernel[:, at] for law, at in zip(laws, outcome, strict=True)])
+        return DeviceLaw(unknowns, category, places, kernel), outcome
 
 
 __all__ = ["Uncertain"]

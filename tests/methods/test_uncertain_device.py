@@ -9,7 +9,13 @@ from scipy.stats import beta
 from tabulated import each_row
 
 import ldpbayes as lb
+from ldpbayes.collections.devices import with_outcomes
 from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.inference.newton import find_mode
+from ldpbayes.inference.target import Target
+from ldpbayes.inference.weighted import WEIGHTING
+from ldpbayes.methods.forms import Apart
+from ldpbayes.methods.problem import problem_of
 from ldpbayes.protocols import (
     Channel,
     Uncertain,
@@ -193,6 +199,50 @@ def test_cells_share_one_device():
     np.testing.assert_allclose(table["sd"][:, 1], sd, rtol=0.08)
     assert result["posterior"]["positive given yes"].dims == ("chain", "draw")  # of all cells
     assert result["posterior"]["positive given yes"].mean() == pytest.approx(weight @ channels[:, 1, 1], abs=0.004)
+
+
+def of_two_cells(trials, counts):
+    """Return two surveys through one spinner, tried so often, and the posterior of its share and P(yes), by a grid."""
+    device = warner(Uncertain.counted(trials))
+    cells = lb.Cells({f"g{c}": survey(device, n) for c, n in enumerate(counts)})
+    spin, p = ((np.arange(size) + 0.5) / size for size in (1500, 1000))
+    each = [beta.logpdf(spin, trials[0] + 1, trials[1] + 1)]
+    of_p = []
+    for no, yes in counts:
+        rate = spin[:, None] * p + (1 - spin[:, None]) * (1 - p)
+        log = yes * np.log(rate) + no * np.log1p(-rate)
+        each.append(logsumexp(log, axis=1))
+        of_p.append(np.exp(log - each[-1][:, None]))
+    weight = np.exp(sum(each) - logsumexp(sum(each)))
+    mean = [weight @ given @ p for given in of_p]
+    sd = [np.sqrt(weight @ given @ p**2 - m**2) for given, m in zip(of_p, mean, strict=True)]
+    return cells, weight[spin < 0.5].sum(), mean, sd
+
+
+def test_answers_that_a_device_may_exchange_are_a_mode_of_all_cells():
+    """Few trials of a spinner leave it open whether it points at the trait: a tenth of the posterior has yes for no."""
+    cells, share, mean, sd = of_two_cells([3, 1], [(140, 60), (250, 150)])
+    assert share > 0.05
+    found = lb.fit(cells, "flat", random_seed=1, estimates=False)
+    yes = found["summary"].sel(category="yes", target="distribution")
+    assert found.attrs["converged"]
+    np.testing.assert_allclose(yes["mean"], mean, atol=0.05 * min(sd))
+    np.testing.assert_allclose(yes["sd"], sd, rtol=0.05)
+
+
+def test_draws_of_one_mode_are_not_trusted():
+    """Of three and more thousand answers draws went to one mode alone, and were accepted."""
+    cells, share, *_ = of_two_cells([5, 2], [(1400, 600), (1100, 900)])
+    problem = problem_of(with_outcomes(cells), "flat")
+    target = Target(problem.prior, Apart(problem.likelihoods))
+    mode, *_ = find_mode(target, np.zeros(problem.prior.n_unknowns))
+    (other, _), *rest = target.others(mode, WEIGHTING.deep)
+    assert not rest and share > 0.02
+    one, two = (
+        problem.prior.to_simplex(z + 0.01 * np.random.default_rng(1).normal(size=(500, mode.size))) for z in (mode, other)
+    )
+    assert "share" in target.unseen(one, WEIGHTING.deep)
+    assert not target.unseen(np.concatenate([one, two]), WEIGHTING.deep)
 
 
 def test_a_known_device_beside_an_uncertain_one():
