@@ -355,8 +355,8 @@ def trace(request, groups):
 def test_a_hierarchical_trace_becomes_a_result(groups, trace, tmp_path):
     tree = result.attach(trace, groups, random_seed=1, prior_label="hierarchical")
     assert tree["posterior"]["distribution"].dims == ("chain", "draw", "cell", "category")
-    assert tree["posterior"]["region"].values.tolist() == ["north"] * 3 + ["south"] * 2
-    assert tree["posterior"]["year"].values.tolist() == [2020, 2021, 2022, 2023, 2024]
+    assert tree["constant_data"]["region"].values.tolist() == ["north"] * 3 + ["south"] * 2
+    assert tree["constant_data"]["year"].values.tolist() == [2020, 2021, 2022, 2023, 2024]
     assert tree["constant_data"]["rural"].values.tolist() == [0.1, 0.2, 0.3, 0.4, 0.5]
     summary = tree["summary"]
     assert summary["mean"].dims == ("target", "cell", "category") and summary["parameter"].values.tolist() == ["spread"]

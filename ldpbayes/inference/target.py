@@ -153,7 +153,8 @@ class Target:
                 part = Given(self, at, free)
                 mode, values, vectors = find_mode(part, at[free])
                 at = part.whole(mode)
-            if self.value_and_gradient(at)[0] > height - deep:
+            apart = np.linalg.norm(np.sqrt(values) * (vectors.T @ (at - z)[free])) > 1  # else the search came back
+            if apart and self.value_and_gradient(at)[0] > height - deep:
                 found.append((at, vectors / np.sqrt(values)))
         return found
 

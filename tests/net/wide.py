@@ -174,6 +174,7 @@ def _block(block, prefix):
 
 def _combined(draws, prefix):
     """Return mean and sd of three linear combinations of all entries."""
+    draws = draws.transpose("chain", "draw", ..., "category")
     values = draws.values.reshape(draws.shape[0] * draws.shape[1], -1)
     weight = seed_of(prefix).standard_normal((3, values.shape[1]))
     weight[0] = 0.0

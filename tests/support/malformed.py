@@ -784,6 +784,7 @@ HOOKS = {
     "values",
     "predictor", "pullback", "pullback_logits", "pymc", "sized", "start", "to_simplex", "sample", "unknowns", "variables",
     "without", "spectrum", "kinds", "stated", "apart", "joined", "parted", "given", "coordinate",
+    "exchanged",
     # methods
     "answer", "feasibility", "integrals", "moments", "plan", "prepare", "run", "weighted",
     # collections, likelihoods and pages
