@@ -6,6 +6,7 @@ difference, an end of an interval within as many of a quantile; one that was not
 
 import json
 import pathlib
+import re
 import sys
 
 import numpy as np
@@ -32,7 +33,7 @@ def test_every_entry_is_recorded():
 
 #: Entries whose shares near zero have long tails: ends of a thousand draws are off by more than errors of the mean say (an
 #: upper end is .38 and .32 in two runs, .43 and .45 in runs of eight and sixteen times as many draws).
-LONG_TAILS = {"hierarchical/weak"}
+LONG_TAILS = {"hierarchical/weak", "learnt/oue/20"}
 #: Recorded from weighted draws that stated no error of α's mean, and exact since: sets of one category are GRR's reports.
 EXACT_NOW = {"learnt/subset/5"}
 
@@ -51,6 +52,11 @@ def tolerances(old, new, prefix):
         "lower": ERRORS * OF_END * spread + floor,
         "upper": ERRORS * OF_END * spread + floor,
     }
+
+
+#: Without draws and under the learnt prior the stored sd of the concentration is up to .7 % low (nodes eight times as dense
+#: give today's to 1e-4), and moments of an expansion, whose error was not stated, are up to .2 posterior sd off.
+WITHOUT_DRAWS, LOW, EXPANDED = re.compile("without draws/.*/learnt"), 0.007, 0.2
 
 
 def _stated(errors):
@@ -85,6 +91,10 @@ def test_results_are_those_recorded(name):
             then, now = (np.array(entry[f"{prefix}{key}"], dtype=float) for entry in (old, new))
             assert now.shape == then.shape, f"{prefix}{key}"
             allowed = allowed * (2 if name in LONG_TAILS and key in ("lower", "upper") else 1)
+            if WITHOUT_DRAWS.fullmatch(name):
+                spread = np.abs(np.array(old[f"{prefix}sd"], dtype=float))
+                allowed = allowed + (LOW * np.maximum(np.abs(then), spread) if prefix == "parameter_" else 0.0)
+                allowed = allowed + (EXPANDED * spread if new["method"] == "surrogate" else 0.0)
             step = 0.0
             if prefix == "frequency_" and key in ("lower", "upper"):  # F has steps of one user
                 step = 1.5 / old["users"]

@@ -301,6 +301,7 @@ def _corrected(nodes, counts, weighed, enough):
             weights=np.exp(log_weight - total),
             log_evidence=nodes.log_evidence + total,
             log_evidences=nodes.log_evidences + moved,
+            shift=nodes.shift + moved,
         )
     chances = np.where(drawn, nodes.weights, 0.0)
     return nodes, chances / chances.sum()

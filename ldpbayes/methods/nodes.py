@@ -41,6 +41,8 @@ class Nodes:
         Error of log_evidence by the rule.
     noise : (k,) array or 0
         Monte Carlo errors of log_evidences, where draws correct them.
+    shift : (k,) array or 0
+        What draws add to log_evidences.
     """
 
     mixing: Mixing
@@ -52,6 +54,7 @@ class Nodes:
     log_evidences: np.ndarray
     error: float
     noise: Any
+    shift: Any = 0.0
 
     @classmethod
     def alone(cls, prior: Any, log_evidence: float = 0.0) -> "Nodes":
@@ -87,14 +90,16 @@ class Nodes:
     def density(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (t, the posterior density there, with sum one) of the one coordinate: a curve through the log-evidences.
 
-        Beyond the nodes the log-evidence goes on in a straight line.
+        Beyond the nodes the log-evidence goes on in a straight line. What draws add is noise where nodes have few: a curve
+        through it would swing, and a line beyond it rise without end, so that it goes from node to node and stays beyond.
         """
         from scipy.interpolate import CubicSpline
 
         places = self.z[:, 0]
         t = np.linspace(places[0] - BEYOND, places[-1] + BEYOND, CURVE)
-        inside, curve = np.clip(t, places[0], places[-1]), CubicSpline(places, self.log_evidences)
-        return t, softmax(curve(inside) + curve(inside, 1) * (t - inside) - 0.5 * t**2)
+        inside, curve = np.clip(t, places[0], places[-1]), CubicSpline(places, self.log_evidences - self.shift)
+        added = np.interp(inside, places, np.broadcast_to(self.shift, places.shape))
+        return t, softmax(curve(inside) + curve(inside, 1) * (t - inside) + added - 0.5 * t**2)
 
     def quantile(self, levels: np.ndarray) -> np.ndarray:
         """Return quantiles of the one coordinate."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from references.enumeration import enumerated
 from scipy import stats
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from ldpbayes import Cells, Collection, Tally, fit
 from ldpbayes.collections import as_collection
@@ -15,7 +15,7 @@ from ldpbayes.errors import ConvergenceError, InfeasibleError
 from ldpbayes.methods import products
 from ldpbayes.methods.conjugate import shares
 from ldpbayes.methods.exact import Exact, ExactMoments
-from ldpbayes.methods.nodes import Placement
+from ldpbayes.methods.nodes import Nodes, Placement
 from ldpbayes.methods.problem import Problem
 from ldpbayes.methods.quadrature import Quadrature
 from ldpbayes.methods.servers import Few, WeightedServer
@@ -163,6 +163,20 @@ def test_moments_of_surrogates_agree_with_weighted_draws(protocol):
     stated = facts_of(found)["predicted_error"]  # of the expansion, in posterior sd: .03 and .05, where .02 and .01 are true
     assert stated < 0.1 and (off < stated * known["distribution_sd"].values + 5 * summary["mcse"].values).all()
     assert facts_of(found)["alpha_mean"] == pytest.approx(facts_of(tree)["alpha_mean"], rel=0.05)
+
+
+def test_noise_of_nodes_with_few_draws_leaves_the_concentration_where_it_is():
+    """The end nodes had a draw each: a line through what these added rose without end, and all of α lay beyond the nodes."""
+    z = np.linspace(-2, 2, 9)[:, None]
+    smooth = -2.0 * (z[:, 0] - 0.3) ** 2
+    arguments = {"mixing": Learnt().nodes(), "z": z, "step": np.full_like(z, 0.5), "priors": ()}
+    arguments |= {"weights": softmax(smooth), "log_evidence": 0.0, "error": 0.0, "noise": 0.0}
+    exact = Nodes(log_evidences=smooth, **arguments)
+    added = np.r_[-8.0, -8.0, np.zeros(7)]
+    noisy = Nodes(log_evidences=smooth + added, shift=added, **arguments)
+    levels = np.array([0.025, 0.5, 0.975])
+    np.testing.assert_allclose(exact.quantile(levels), stats.norm.ppf(levels, 0.24, 0.2**0.5), atol=0.01)
+    np.testing.assert_allclose(noisy.quantile(levels), exact.quantile(levels), atol=0.02)
 
 
 def test_moments_of_an_expansion_that_is_off_are_refused():
