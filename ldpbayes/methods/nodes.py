@@ -42,7 +42,7 @@ class Nodes:
     noise : (k,) array or 0
         Monte Carlo errors of log_evidences, where draws correct them.
     shift : (k,) array or 0
-        What draws add to log_evidences.
+        What draws add to log_evidences. Derived: 0 before there are draws.
     """
 
     mixing: Mixing
