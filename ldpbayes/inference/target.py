@@ -165,6 +165,8 @@ class Target:
         """
         from ldpbayes.inference.middle import middle
 
+        if not self.prior.exchanged(np.zeros(self.prior.n_unknowns)):
+            return ""
         at, *_ = middle(self)
         if not (others := self.others(at, deep)):
             return ""

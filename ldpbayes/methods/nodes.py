@@ -42,7 +42,7 @@ class Nodes:
     noise : (k,) array or 0
         Monte Carlo errors of log_evidences, where draws correct them.
     shift : (k,) array or 0
-        What draws add to log_evidences. Derived: 0 before there are draws.
+        What draws add to log_evidences.
     """
 
     mixing: Mixing
@@ -54,13 +54,13 @@ class Nodes:
     log_evidences: np.ndarray
     error: float
     noise: Any
-    shift: Any = 0.0
+    shift: Any
 
     @classmethod
     def alone(cls, prior: Any, log_evidence: float = 0.0) -> "Nodes":
         """Return the one node that a conjugate prior is."""
         none, certain = np.zeros((1, 0)), np.ones(1)
-        return cls(Mixing.alone(prior), none, none, (prior,), certain, log_evidence, np.array([log_evidence]), 0.0, 0.0)
+        return cls(Mixing.alone(prior), none, none, (prior,), certain, log_evidence, np.array([log_evidence]), 0.0, 0.0, 0.0)
 
     @property
     def single(self) -> bool:
@@ -200,7 +200,9 @@ class Placement:
         heavy = weight > math.exp(-self.drop)
         weights = weight[heavy] / weight[heavy].sum()
         error = max(part[4] for part in parts)
-        return Nodes(mixing, z[heavy], step[heavy], tuple(mixing.at(z[heavy])), weights, total, value[heavy], error, 0.0)
+        return Nodes(
+            mixing, z[heavy], step[heavy], tuple(mixing.at(z[heavy])), weights, total, value[heavy], error, 0.0, 0.0
+        )
 
     def _part(self, mixing, log_evidences, rough, near, atom):
         """Return (z, steps, log-evidences, log masses, error) of the nodes of the atom, or of the rest."""

@@ -1,6 +1,5 @@
 """Priors beside a device whose probabilities are not known exactly: P, and the shares of what the device does."""
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +10,7 @@ from scipy.special import betaln, log_expit
 
 from ldpbayes.collections.devices import without_outcomes
 from ldpbayes.inference.bending import ScaledEffects
+from ldpbayes.inference.modes import LOOKING
 from ldpbayes.priors.base import AbstractPrior, Law, state
 from ldpbayes.priors.dirichlet import Dirichlet
 from ldpbayes.priors.naming import as_prior
@@ -254,12 +254,7 @@ class WithDevice(AbstractParts):
         return [batch._replace(place=int(of[batch.place]), span=of[batch.span]) for batch in self.answers.varying]
 
     def exchanged(self, z: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return, for every two answers, z with a device that reports to them the other way round, or nearly so.
-
-        Nearly is by least squares of P(report | answer).
-        """
-        from scipy.optimize import least_squares  # loads slowly
-
+        """Return z with a device that reports to two answers the other way round, for all that its law may exchange."""
         own, (at, size) = [part for _, part in self._each(z)[1:]], self._layout
         ends, out, begin = np.cumsum([part.size for part in own])[:-1], [], np.concatenate(own)
 
@@ -267,12 +262,10 @@ class WithDevice(AbstractParts):
             parts = zip(self._devices, np.split(unknowns, ends), strict=True)
             return self.law.channel([prior.to_simplex(part) for prior, part in parts])
 
-        for pair in itertools.combinations(range(self.answers.n_categories), 2):
-            order = np.arange(self.answers.n_categories)
+        for pair in self.law.exchangeable(LOOKING.draws):
+            order, start = np.arange(self.answers.n_categories), z.copy()
             order[list(pair)] = pair[::-1]
-            wanted, start = channel(begin)[:, order], z.copy()
-            found = least_squares(lambda unknowns, wanted=wanted: (channel(unknowns) - wanted).ravel(), begin)
-            start[at : at + size] = found.x
+            start[at : at + size] = reordered(channel, begin, order)
             out.append((start, np.arange(at, at + size)))
         return out
 
@@ -344,6 +337,22 @@ class WithDevice(AbstractParts):
 
     def coords(self) -> dict[str, Sequence]:
         return self.answers.coords()
+
+
+def reordered(channel: Callable[[np.ndarray], np.ndarray], unknowns: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Return the unknowns of a device whose columns are these in another order, or nearly so, by least squares.
+
+    Parameters
+    ----------
+    channel : callable
+        Unknowns (k,) → P(report | category), up to a factor of each row.
+    unknowns : (k,) array
+    order : (a,) int array
+    """
+    from scipy.optimize import least_squares  # loads slowly
+
+    wanted = channel(unknowns)[:, order]
+    return least_squares(lambda at: (channel(at) - wanted).ravel(), unknowns).x
 
 
 def said(names: Sequence[str]) -> str:

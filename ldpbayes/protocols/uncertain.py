@@ -217,6 +217,16 @@ class DeviceLaw:
         """E[Q], (b, a): the unknown shares are independent."""
         return self.channel([law.mean for _, law in self.unknowns])
 
+    def exchangeable(self, size: int) -> list[tuple[int, int]]:
+        """Return the pairs of categories whose columns lie nearer to each other's mean than to their own in some draw.
+
+        Where none of ``size`` draws has them so, the law has hardly more than 1/size of its mass there.
+        """
+        drawn, mean, size_a = self.channel(self.sample(size, np.random.default_rng(0))), self.mean, self.category.max() + 1
+        apart = ((drawn[..., None] - mean[:, None, :]) ** 2).sum(axis=-3)  # (draws, column, mean of a column)
+        pairs = itertools.combinations(range(size_a), 2)
+        return [(x, y) for x, y in pairs if (apart[:, [x, y], [y, x]].sum(1) < apart[:, [x, y], [x, y]].sum(1)).any()]
+
     def sample(self, size: int, rng: np.random.Generator) -> list[np.ndarray]:
         """Return draws of each θ_k, (size, m_k)."""
         return [rng.dirichlet(law.concentrations, size) for _, law in self.unknowns]

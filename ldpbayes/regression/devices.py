@@ -7,12 +7,11 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.optimize import least_squares
 from scipy.special import expit, log_expit, xlogy
 
 from ldpbayes.collections.devices import without_outcomes
 from ldpbayes.errors import InfeasibleError, listed
-from ldpbayes.priors.device import LogitBetaLaw, said
+from ldpbayes.priors.device import LogitBetaLaw, reordered, said
 from ldpbayes.priors.regression import Regression
 from ldpbayes.protocols.uncertain import DeviceLaw
 from ldpbayes.regression.beside import Beside
@@ -133,8 +132,7 @@ class Tried(Beside):
             theta = self.theta({self.part: self.law.of(unknowns)})
             return table * np.prod(np.stack(self.device.shares(theta)), axis=0) @ of_category
 
-        wanted = channel(z[span])[:, order]
-        out[span] = least_squares(lambda unknowns: (channel(unknowns) - wanted).ravel(), z[span]).x
+        out[span] = reordered(channel, z[span], order)
         return out
 
     def precision(self, z: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ldpbayes.inference import target
+from ldpbayes.inference.modes import LOOKING
 from ldpbayes.inference.structure import Arrow
 from ldpbayes.inference.verdict import LIMITS
 from ldpbayes.inference.weighted import Weighting
@@ -137,15 +138,16 @@ class RegressionTarget(target.Target):
         """Return unknowns like z (u,) but with two labels of the answer exchanged, for every two of them.
 
         With a device as it is, where other data have modes in which labels switch. An uncertain device may have its columns
-        exchanged as well, and then reports do not tell labels from each other.
+        exchanged as well, where its law has them so, and then reports do not tell labels from each other.
         """
         out, device = list[np.ndarray](), self.prior if isinstance(self.prior, Tried) else None
-        for pair in itertools.combinations(range(self.prior.n_categories if self.alike or device else 0), 2):
+        of_device = [] if device is None else device.device.exchangeable(LOOKING.draws)
+        for pair in itertools.combinations(range(self.prior.n_categories), 2) if self.alike else of_device:
             order = np.arange(self.prior.n_categories)
             order[list(pair)] = pair[::-1]
             at = self.relabelled(z, order)
             out += [at] if self.alike else []
-            out += [] if device is None else [device.relabelled(at, order, self.reports.table)]
+            out += [device.relabelled(at, order, self.reports.table)] if device is not None and pair in of_device else []
         return out
 
     def relabelled(self, z: np.ndarray, order: np.ndarray) -> np.ndarray:

@@ -171,7 +171,7 @@ def test_noise_of_nodes_with_few_draws_leaves_the_concentration_where_it_is():
     smooth = -2.0 * (z[:, 0] - 0.3) ** 2
     arguments = {"mixing": Learnt().nodes(), "z": z, "step": np.full_like(z, 0.5), "priors": ()}
     arguments |= {"weights": softmax(smooth), "log_evidence": 0.0, "error": 0.0, "noise": 0.0}
-    exact = Nodes(log_evidences=smooth, **arguments)
+    exact = Nodes(log_evidences=smooth, shift=0.0, **arguments)
     added = np.r_[-8.0, -8.0, np.zeros(7)]
     noisy = Nodes(log_evidences=smooth + added, shift=added, **arguments)
     levels = np.array([0.025, 0.5, 0.975])

@@ -230,6 +230,20 @@ def test_answers_that_a_device_may_exchange_are_a_mode_of_all_cells():
     np.testing.assert_allclose(yes["sd"], sd, rtol=0.05)
 
 
+@pytest.mark.parametrize(
+    ("device", "pairs"),
+    [
+        (warner(Uncertain.counted([90, 10])), []),
+        (warner(Uncertain.counted([3, 1])), [(0, 1)]),
+        (Channel(counts=[[20, 1, 0], [0, 2, 1], [0, 2, 3]]), [(1, 2)]),
+    ],
+    ids=["many trials", "few", "of two of three"],
+)
+def test_which_answers_the_law_of_a_device_may_exchange(device, pairs):
+    """Searches for exchanged modes start there alone: twenty well-tried answers have 190 pairs, and none of them counts."""
+    assert device.device_law().exchangeable(2048) == pairs
+
+
 def test_draws_of_one_mode_are_not_trusted():
     """Of three and more thousand answers draws went to one mode alone, and were accepted."""
     cells, share, *_ = of_two_cells([5, 2], [(1400, 600), (1100, 900)])
