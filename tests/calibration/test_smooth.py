@@ -53,6 +53,18 @@ NOISES = {"ages": 8, "departure minutes": 2, "distances": 2}
 SPARSE = {"distances"}
 #: Users, epsilon: OUE's noise, from weak data to strong.
 SETTINGS = ((10**4, 1.0), (10**5, 1.0), (10**6, 1.0), (10**6, 2.0), (10**6, 4.0))
+#: What the table says of a setting, in the order in which it is computed.
+FIGURES = (
+    "error_over_jeffreys",
+    "covered",
+    "above_upper_end",
+    "empty_below_upper_end",
+    "all_covered",
+    "covered_knowing_the_shares",
+    "all_covered_knowing_the_shares",
+    "sigma",
+    "tau",
+)
 
 
 def draws_of(problem, rng):
@@ -131,9 +143,12 @@ def covered_by_the_truth(p, linear, curvature):
 @pytest.mark.calibrate
 @pytest.mark.parametrize("name", POPULATIONS)
 def test_real_populations_are_covered_and_estimated_better(name):
-    """The reports enter by their quadratic log-likelihood, which OUE's is to within a few hundredths of a posterior sd."""
+    """The reports enter by their quadratic log-likelihood, which OUE's is to within a few hundredths of a posterior sd.
+
+    Chains that the method itself refuses are counted and not judged: a fit hands them over, or does not trust them.
+    """
     p = population(name)
-    a, law, ratios, hits = p.size, Smooth(n_categories=p.size), [], []
+    a, law, ratios, hits = p.size, Smooth(n_categories=p.size), [], {}
     noises, some = NOISES[name], p > 0
     for place, (n, epsilon) in enumerate(SETTINGS):
         start, found = time.process_time(), []
@@ -143,7 +158,10 @@ def test_real_populations_are_covered_and_estimated_better(name):
             sums = {"linear": linear, "tangent_curvature": curvature}
             jeffreys = expansion.proposal_of(SimpleNamespace(**sums), np.full(a, 0.5)).saddle_moments()[0]
             form = Forms.of([SimpleNamespace(n_categories=a, separable=lambda: None, rows=lambda: None, **sums)])
-            z = Walks(form, law, 2, rng).by_hmc(rng, Watch(), lambda more: more(300)).z
+            run = Walks(form, law, 2, rng).by_hmc(rng, Watch(), lambda more: more(300))
+            if run.trouble:
+                continue
+            z = run.z
             flat = law.to_simplex(z.reshape(-1, z.shape[-1]))
             low, high = np.quantile(flat, (0.05, 0.95), axis=0)
             inside, known = (low <= p) & (p <= high), covered_by_the_truth(p, linear, curvature)
@@ -160,28 +178,17 @@ def test_real_populations_are_covered_and_estimated_better(name):
                     *np.exp(z[..., :2]).mean(axis=(0, 1)),
                 )
             )
-        error, other, covered, above, empty, every, known, known_every, sigma, tau = np.mean(found, axis=0)
-        ratios.append(error / other)
-        hits.append((covered, known))
-        line = {
-            "population": name,
-            "categories": a,
-            "reports": n,
-            "epsilon": epsilon,
-            "noises": noises,
-            "error_over_jeffreys": round(ratios[-1], 3),
-            "covered": round(covered, 3),
-            "above_upper_end": round(above, 3),
-            "empty_below_upper_end": round(empty, 3),
-            "all_covered": round(every, 3),
-            "covered_knowing_the_shares": round(known, 3),
-            "all_covered_knowing_the_shares": round(known_every, 3),
-            "sigma": round(sigma, 4),
-            "tau": round(tau, 4),
-            "seconds": round(time.process_time() - start, 2),
-        }
+        line = {"population": name, "categories": a, "reports": n, "epsilon": epsilon, "noises": noises}
+        line |= {"refused": noises - len(found)} | dict.fromkeys(FIGURES, "")
+        if found:
+            error, other, *rest = np.mean(found, axis=0)
+            ratios.append(error / other)
+            line |= dict(zip(FIGURES, np.round([ratios[-1], *rest], 3), strict=True))
+            hits[n, epsilon] = line["covered"], line["covered_knowing_the_shares"]
+        assert found or name in SPARSE, line
+        line["seconds"] = round(time.process_time() - start, 2)
         record(HERE / "smooth_populations.csv", line, ["population", "reports", "epsilon"])
     assert np.exp(np.mean(np.log(ratios))) < 0.7
-    covered, known = np.mean(hits[2:], axis=0)  # a million users
+    covered, known = np.mean([hit for (n, _), hit in hits.items() if n == 10**6], axis=0)
     assert covered <= 0.95
     assert covered >= (known if name in SPARSE else 0.85)
