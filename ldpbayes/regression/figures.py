@@ -29,7 +29,9 @@ CATEGORIES = 6
 
 @checked(*REGRESSION)
 def plot_coefficients(result: Any, *, intercept: Any = False, ax: Drawn | None = None, **style: Any) -> Drawn:
-    """Return a matplotlib figure of the coefficients: log odds against the reference category with intervals.
+    """Return a matplotlib figure of the coefficients, and of changes over levels and curves, with intervals.
+
+    Both are log odds against the reference category, or what the link has in their place.
 
     Parameters
     ----------
@@ -128,14 +130,29 @@ def _coefficients(fitted):
     if isinstance(fitted, Maximum):
         summary, start, reference, title = fitted.summary(), "", fitted.reference, fitted.formula
     else:
-        reference, start, title = (
-            fitted.attrs["reference"],
-            "coefficients_",
-            fitted.attrs.get("formula", fitted.attrs["title"]),
-        )
-        summary = fitted["summary"].to_dataset().drop_sel(category=reference)
+        reference, start = fitted.attrs["reference"], "coefficients_"
+        title, summary = fitted.attrs.get("formula", fitted.attrs["title"]), with_changes(fitted)[0]
     series = [summary[f"{start}{key}"] for key in ("mean", "lower", "upper")]
     return *series, reference, title, f"{summary.attrs['ci_prob'] * 100:g} %"
+
+
+def changes(tree: Any) -> dict[str, str]:
+    """Return the changes over the levels of monotone effects, walks and curves, as {name of the variable: term}."""
+    ends = {str(name): draws.attrs for name, draws in tree["posterior"].data_vars.items() if "first" in draws.attrs}
+    return {name: f"{name.removesuffix('_change')} from {of['first']} to {of['last']}" for name, of in ends.items()}
+
+
+def with_changes(tree: Any) -> tuple[xr.Dataset, xr.DataArray]:
+    """Return (summary, draws) of the coefficients and, as further terms, of the changes over levels."""
+    summary, posterior = (tree[group].to_dataset() for group in ("summary", "posterior"))
+    names = {f"coefficients_{key}": key for key in ("mean", "sd", "lower", "upper")}
+    terms, draws = [summary[list(names)]], [posterior["coefficients"]]
+    for name, term in changes(tree).items():
+        terms.append(summary[[f"{name}_{key}" for key in names.values()]])
+        terms[-1] = terms[-1].rename({f"{name}_{key}": whole for whole, key in names.items()}).expand_dims(term=[term])
+        draws.append(posterior[name].expand_dims(term=[term]))
+    whole, reference = xr.concat(terms, "term"), tree.attrs["reference"]
+    return whole.drop_sel(category=reference), xr.concat(draws, "term").drop_sel(category=reference)
 
 
 def _labels(predicted, dim):

@@ -14,7 +14,7 @@ from numpy.polynomial.hermite import hermgauss
 from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
-from ldpbayes.errors import ConvergenceError
+from ldpbayes.errors import ConvergenceError, listed
 from ldpbayes.inference.newton import STEPS
 from ldpbayes.inference.structure import curvature
 from ldpbayes.priors.base import softmax
@@ -256,9 +256,11 @@ class MixedMaximum:
         else:
             how = f"adaptive Gauss–Hermite quadrature with {self.marginal.nodes} nodes"
         sure = "" if self.apart is None else f"; with twice as many the log-likelihood moves by {self.apart:.1g}"
-        none = [effect.name for effect, sd in zip(self.marginal.prior.effects, self.sds, strict=True) if not sd]
+        names = [effect.name for effect in self.marginal.prior.effects]
+        none = [name for name, sd in zip(names, self.sds, strict=True) if not sd]
         zero = f" The sd of {', '.join(none)} is estimated as 0, where it has no standard error." if none else ""
-        return f"Effects of groups are integrated by {how}{sure}.{zero}"
+        modes = "variables of these names are their modes" if len(names) > 1 else "variable of this name is its mode"
+        return f"{listed(names)} {'are' if len(names) > 1 else 'is'} integrated by {how}{sure}; the result's {modes}.{zero}"
 
 
 def maximize_marginal(target: RegressionTarget, group: np.ndarray | None) -> MixedMaximum:

@@ -4,7 +4,6 @@ import functools
 from dataclasses import replace
 
 import numpy as np
-import xarray as xr
 
 from ldpbayes import plots
 from ldpbayes.answer import Answer
@@ -16,7 +15,7 @@ from ldpbayes.pages.prose import number_of
 from ldpbayes.pages.summary import shares, summary_of_fit
 from ldpbayes.pages.tables import TableRows, filled, interval_of, numbers_of, odds_spec, of_asked, percent, spec_of
 from ldpbayes.priors.links import scale_of
-from ldpbayes.regression.figures import is_predicted, term_in_words
+from ldpbayes.regression.figures import changes, is_predicted, term_in_words, with_changes
 from ldpbayes.regression.maximum import Maximum
 from ldpbayes.regression.questions import predictions
 from ldpbayes.result.facts import facts_of
@@ -91,16 +90,17 @@ def of_maximum(result: Maximum, *, ci_prob: float | None = None) -> Page:
     facts |= {"probability": list(map(str, result["device_share"].values))} if "device" in beside else {}
     facts |= {"coefficients": result.coefficients.values, "standard_errors": result.standard_errors.values}
     tables = [filled(title, columns)]
-    for title, name, dim in (
-        ("Effects of groups: sd", "group_sd", "effects"),
-        (BESIDE[0][0], "denial", "denied"),
-        (DEVICE, "device", "device_share"),
-    ):
-        if name in result.data_vars:
-            spec = spec_of(result[f"{name}_errors"].values)
-            pairs = (("estimate", name), ("s.e.", f"{name}_errors"))
-            numbers: list = [(Column(key, heading, spec=spec), result[key].values) for heading, key in pairs]
-            tables.append(filled(title, [TableRows(result[name], dim).label(dim, _PARAMETERS.get(title, dim)), *numbers]))
+    own = {"denial": (BESIDE[0][0], "denied", "denied"), "device": (DEVICE, "device_share", _PARAMETERS[DEVICE])}
+    parts = [(of, result, *own[of]) for of in beside if of in own]
+    if "group_sd" in beside:
+        kinds = np.array([_kind_of(f"{name}_sigma") for name in result["effects"].values])
+        each = ((kind, result.isel(effects=kinds == kind)) for kind in (_GROUPS, _CURVES) if kind in kinds)
+        parts = [("group_sd", some, f"{kind}: sd", "effects", "effect") for kind, some in each] + parts
+    for name, some, title, dim, heading in parts:
+        spec = spec_of(some[f"{name}_errors"].values)
+        pairs = (("estimate", name), ("s.e.", f"{name}_errors"))
+        numbers: list = [(Column(key, called, spec=spec), some[key].values) for called, key in pairs]
+        tables.append(filled(title, [TableRows(some[name], dim).label(dim, heading), *numbers]))
     return Page(
         result.formula,
         tuple(tables),
@@ -152,7 +152,7 @@ def _odds_columns(odds, rows, level, priority, heading, means):
 def _coefficient_table(tree):
     """Return the table of all terms: coefficients, changes over levels, and sds between groups, which have no category."""
     reference, scale = tree.attrs["reference"], _scale(tree)
-    summary, draws = _with_changes(tree)
+    summary, draws = with_changes(tree)
     categories = [str(name) for name in summary["category"].values]
     rows, level = TableRows(summary, "term", "category"), interval_of(summary.attrs["ci_prob"])
     means = f"Posterior probability that the change of the {scale} is above zero."
@@ -168,21 +168,9 @@ def _coefficient_table(tree):
     whole = tree["summary"].to_dataset()
     spread = [_spread_row(whole, name) for name in _parameters(whole, _GROUPS)]
     columns = [(column, [*values, *(row.get(column.key) for row in spread)]) for column, values in columns]
-    more = (_OVER_LEVELS if _changes(tree) else "") + (_BETWEEN if spread else "")
+    more = (_OVER_LEVELS if changes(tree) else "") + (_BETWEEN if spread else "")
     columns = [(replace(column, means=column.means + more * (column.key == "mean")), values) for column, values in columns]
     return filled(_coefficients_of(reference, categories, scale), columns)
-
-
-def _with_changes(tree):
-    """Return (summary, draws) of the coefficients and, as further terms, of the changes over levels."""
-    summary, posterior = (tree[group].to_dataset() for group in ("summary", "posterior"))
-    names = {f"coefficients_{key}": key for key in ("mean", "sd", "lower", "upper")}
-    terms, draws = [summary[list(names)]], [posterior["coefficients"]]
-    for name, term in _changes(tree).items():
-        terms.append(summary[[f"{name}_{key}" for key in names.values()]])
-        terms[-1] = terms[-1].rename({f"{name}_{key}": whole for whole, key in names.items()}).expand_dims(term=[term])
-        draws.append(posterior[name].expand_dims(term=[term]))
-    return tuple(xr.concat(parts, "term").drop_sel(category=tree.attrs["reference"]) for parts in (terms, draws))
 
 
 def _spread_row(summary, name):
@@ -228,16 +216,10 @@ def _kind_of(name):
     return _CURVES if "|" not in name else _GROUPS
 
 
-def _changes(tree):
-    """Return the changes over the levels of monotone effects, walks and curves, as {name of the variable: term}."""
-    ends = {str(name): draws.attrs for name, draws in tree["posterior"].data_vars.items() if "first" in draws.attrs}
-    return {name: f"{name.removesuffix('_change')} from {of['first']} to {of['last']}" for name, of in ends.items()}
-
-
 def _curves(tree, summary):
     """Yield what is said of monotone effects, and of walks and curves, which have no coefficients."""
     reference, level, said = tree.attrs["reference"], interval_of(summary.attrs["ci_prob"]), []
-    for name, term in _changes(tree).items():
+    for name, term in changes(tree).items():
         for category in [str(label) for label in summary["category"].values if str(label) != reference]:
             values = (float(summary[f"{name}_{key}"].sel(category=category)) for key in ("mean", "lower", "upper"))
             mean, low, high = (f"{value:#.3g}" for value in values)
@@ -330,7 +312,7 @@ def _summary(tree):
     """Return the first sentences: the average shares, and the coefficients whose intervals exclude zero."""
     summary, reference = tree["summary"].to_dataset(), tree.attrs["reference"]
     terms = [str(name) for name in summary["term"].values if str(name) != "Intercept"]
-    products = [name for name in [*terms, *_changes(tree)] if ":" in name]
+    products = [name for name in [*terms, *changes(tree)] if ":" in name]
     factors = {part for name in products for part in name.split(":")}
     clear, interacting = [], False
     for term in terms:
@@ -393,7 +375,7 @@ def _facts(tree):
         "terms": [str(name) for name in summary["term"].values],
         "categories": [str(name) for name in summary["category"].values],
         "coefficients": numbers_of(summary, {}, "coefficients_"),
-        "changes": {term: numbers_of(summary, {}, f"{name}_") for name, term in _changes(tree).items()},
+        "changes": {term: numbers_of(summary, {}, f"{name}_") for name, term in changes(tree).items()},
         "distribution": numbers_of(summary, {"target": "distribution"}),
         **spread,
         "diagnostics": {name: attrs[name] for name in diagnostics if name in attrs},

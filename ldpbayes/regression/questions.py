@@ -54,7 +54,8 @@ class Fitted:
 
     def __init__(self, result: xr.DataTree):
         if not isinstance(result, xr.DataTree) or "regression" not in facts_of(result):
-            raise ArgumentError("result must be a posterior that regress returned.")
+            more = "; maximum likelihood has no draws to answer from" if isinstance(result, Maximum) else ""
+            raise ArgumentError(f"result must be a posterior that regress returned{more}.")
         self.result = result
         with foreign("the group 'design' is not that of a regression"):
             design = result["design"].to_dataset()

@@ -231,6 +231,9 @@ def test_changes_over_levels_and_sds_of_groups_are_rows_of_the_table(tmp_path):
         assert row["lower"] == pytest.approx(np.quantile(drawn, 0.025), abs=0.25 * drawn.std())
         assert row["odds_upper"] == pytest.approx(np.exp(row["upper"]), rel=1e-9)
         assert row["mean"] == pytest.approx(drawn.mean(), rel=1e-9) or term.startswith("mo")
+    figure = plots.plot_coefficients(result)
+    np.testing.assert_allclose(figure.axes[0].lines[0].get_xdata(), table["mean"].iloc[1:3])
+    assert len(figure.axes[0].get_yticklabels()) == len(expected)
     last = table.iloc[-1]
     assert last["mean"] == pytest.approx(float(result["summary"]["parameter_mean"].sel(parameter="1|g_sigma")))
     assert np.isnan([last["odds_ratio"], last["positive"]]).all()
@@ -246,3 +249,16 @@ def test_rows_of_changes_have_a_category_and_sds_between_groups_have_none():
     rows = [row[:2] for row in lb.show(result).tables[0].rows]
     terms = ("Intercept", "mo(edu) from 1 to 3")
     assert rows == [*((term, category) for term in terms for category in "bc"), ("sd of 1|g", None)]
+
+
+def test_maximum_likelihood_tells_curves_from_groups():
+    """A curve stood in the table of groups, and a refusal of predictions did not say that there are no draws."""
+    rng = np.random.default_rng(7)
+    frame = pd.DataFrame({"age": rng.integers(18, 30, 300), "g": rng.choice(list("abc"), 300)})
+    frame["use"] = (rng.random(300) < 0.05 * (frame["age"] - 16)).astype(int)
+    found = lb.regress(frame, "use ~ s(age, k=5) + (1 | g)", lb.GRR(2, 3.0), method="mle")
+    rows = {table.title: [row[0] for row in table.rows] for table in lb.show(found).tables}
+    assert rows["Curves: sd"] == ["s(age, k=5)"] and rows["Effects of groups: sd"] == ["1|g"]
+    assert all(name in found.data_vars for name in ("s(age, k=5)", "1|g"))
+    with pytest.raises(lb.errors.ArgumentError, match="no draws"):
+        lb.predictions(found)
