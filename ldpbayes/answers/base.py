@@ -89,8 +89,8 @@ def _about(results: Sequence[Any]) -> dict[str, Any]:
 
 def source_of(attrs: Mapping[str, Any]) -> str:
     """Return reports, design and model of a result in words."""
-    reports, n = attrs.get("mechanisms") or "of which only a summary is known", f"{int(attrs['n_reports']):,} report"
-    design = reports if reports.startswith(n) else f"{n}s ({reports})"
+    reports, n = attrs.get("mechanisms") or "of which only a summary is known", f"{int(attrs['n_reports']):,} "
+    design = reports if reports.startswith(n) else f"{n}reports ({reports})"
     formula = f", by the regression {attrs['formula']}" if "formula" in attrs else ""
     return f"{design}{formula}, {f'under the prior {attrs["prior"]}' if 'prior' in attrs else 'by maximum likelihood'}"
 

@@ -93,7 +93,8 @@ class Collection(Reports):
 
     def __repr__(self) -> str:
         through = ", ".join(dict.fromkeys(tally.protocol.design for tally in self.tallies))
-        size = f"{self.n_reports:,} reports, {len(self.categories)} categories"
+        whole = bool(self.tallies) and all(tally.protocol.repeats() for tally in self.tallies)
+        size = f"{self.n_reports:,} {'users' if whole else 'reports'}, {len(self.categories)} categories"
         return f"<Collection {self.title or self.id!r}: {size}, {through}>"
 
     def __post_init__(self) -> None:

@@ -249,12 +249,14 @@ class Reports(ABC):
 def mechanisms(channels: Mapping[str, Sequence[tuple[int, Any]]]) -> str:
     """Return how many reports came through which protocol, in words, such as "600 reports through warner (p = 0.7)".
 
+    Of protocols whose report is everything that a user sent, users are counted.
+
     Parameters
     ----------
     channels : mapping of str to sequence of (int, Tally)
         As ``Reports.channels`` has them; without any of them nothing is known, and the text is empty.
     """
-    users: dict[str, int] = {}
+    numbers: dict[tuple[str, str], int] = {}
     for _, tally in (pair for pairs in channels.values() for pair in pairs):
         wrapped = tally.protocol.noncompliance()
         device = tally.protocol if wrapped is None else wrapped.compliers
@@ -263,8 +265,9 @@ def mechanisms(channels: Mapping[str, Sequence[tuple[int, Any]]]) -> str:
             text += " that some ignore"
         elif wrapped is not None and any(law.targets[0] != x for law, x in zip(wrapped.laws, wrapped.of, strict=True)):
             text += " where some deny"
-        users[text] = users.get(text, 0) + tally.n_reports
-    return " and ".join(f"{n:,.0f} report{'s' * (n != 1)} through {text}" for text, n in users.items())
+        key = "report" if device.repeats() is None else "user", text
+        numbers[key] = numbers.get(key, 0) + tally.n_reports
+    return " and ".join(f"{n:,.0f} {unit}{'s' * (n != 1)} through {text}" for (unit, text), n in numbers.items())
 
 
 def design_in_words(design: str, settings: Mapping[str, Any]) -> str:

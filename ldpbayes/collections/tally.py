@@ -65,7 +65,8 @@ class Tally:
         ) -> None: ...
 
     def __repr__(self) -> str:
-        return f"<Tally of {self.n_reports:,} reports through {self.protocol.design}: {len(self.counts):,} distinct>"
+        unit = "users" if self.protocol.repeats() else "reports"
+        return f"<Tally of {self.n_reports:,} {unit} through {self.protocol.design}: {len(self.counts):,} distinct>"
 
     def __post_init__(self, user: ArrayLike | None) -> None:
         if not isinstance(self.protocol, AbstractProtocol):

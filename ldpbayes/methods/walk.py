@@ -177,8 +177,10 @@ class Filtered:
         return u
 
     def anew(self, u):
-        """Return the same density about the draws (S, u)."""
+        """Return the same density about the draws (S, u); about chains that stand, only its pseudo-reports are new."""
         a, z, number = self.mean.size, self.of(u), len(u)
+        if not np.ptp(u, axis=0).any():  # all were refused: what has no spread says nothing of scales
+            return self.informed(z[:1, 2 * a + 1 :], 0.1)
         logs = z[:, : a + 1]
         spread = logs.std(axis=0)
         lower = np.linalg.cholesky(np.cov(logs[:, :2].T) + 0.3**2 / number * np.eye(2))

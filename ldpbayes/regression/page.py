@@ -115,7 +115,7 @@ def _headline_of_maximum(result, summary, ci_prob):
     """Return the first coefficient but the intercept, with reports, design and formula."""
     reports = number_of(result.n_reports, "report")
     design = facts_of(result).get("mechanisms", "")
-    source = design if design.startswith(reports) else f"{reports} ({design})" if design else reports
+    source = design if design.startswith(f"{result.n_reports:,} ") else f"{reports} ({design})" if design else reports
     terms = [str(name) for name in summary["term"].values]
     at = {"term": terms[min(1, len(terms) - 1)], "category": summary["category"].values[-1]}
     spec = spec_of(summary["sd"].values)

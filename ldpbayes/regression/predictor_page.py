@@ -137,7 +137,7 @@ def _summary(result, effect, y, facts, ci_prob):
         )
     n = number_of(int(facts["n_reports"]), "report")
     design = facts.get("mechanisms") or n
-    design = design if design.startswith(n) else f"{n} ({design})"
+    design = design if design.startswith(n.partition(" ")[0] + " ") else f"{n} ({design})"
     doubt = "; the reports contradict it, so this is not final" if facts["contradiction"] else ""
     doubt = doubt if result.attrs.get("converged", 1) else "; the computation failed its own checks, so this is not final"
     model = f"the {facts['family']} regression {facts['formula']}"

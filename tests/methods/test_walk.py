@@ -75,7 +75,8 @@ def test_coordinates_and_gradient_belong_together(degrees):
     collection = collection_of(GRR(6, 2.0), [5, 3, 2, 2, 1, 0], 500, 7)
     problem, rng = Problem.of(collection, Smooth(degrees=degrees, n_categories=6)), np.random.default_rng(8)
     first = Filtered.about(Forms.of(problem.likelihoods), problem.prior)
-    for density in (first, first.anew(rng.standard_normal((200, first.size)))):
+    standing = np.tile(rng.standard_normal(first.size), (20, 1))  # all trajectories were refused
+    for density in (first, first.anew(rng.standard_normal((200, first.size))), first.anew(standing)):
         u = rng.standard_normal(density.size)
         np.testing.assert_allclose(density.back(density.of(u)), u, atol=1e-9)
         value_and_gradient = density.pair[0]
