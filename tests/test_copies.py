@@ -6,6 +6,7 @@ same files; few rows that agree by chance under other keys, empty days, and equa
 tables of small counts, rows that are numbered, small files of one name, and sums that every report gives the same part of.
 """
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -174,8 +175,14 @@ def test_summaries(tmp_path, protocol):
     renamed = Scan(tmp_path / "renamed")
     renamed = renamed() if protocol is GRR4 else renamed.again(pilots)
     if protocol is OUE:  # counts of 1,000 answers to four may agree
-        with pytest.raises(lb.errors.ArgumentError, match="same reports"):
-            one + renamed
+        lb.write(renamed, tmp_path / "s4.parquet")
+        sums = [one, other, renamed]
+        for order in itertools.permutations(sums):  # a sum remembers what each of its scans held
+            with pytest.raises(lb.errors.ArgumentError, match="same reports"):
+                sum(order)
+        with pytest.raises(lb.errors.LDPBayesError, match="same reports"):
+            lb.read([tmp_path / f"{name}.parquet" for name in ("s1", "s2", "s4")])
+        assert sum(sums[:2]).n_reports == 2000 and (other + renamed).n_reports == 2000
 
 
 def test_an_epsilon_that_changes_is_a_channel_of_its_own(tmp_path):

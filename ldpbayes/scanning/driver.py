@@ -29,6 +29,7 @@ from ldpbayes.scanning.pilots import Pilots
 from ldpbayes.scanning.users import Partitions
 from ldpbayes.sources.base import by_users, check_column, check_total
 from ldpbayes.sources.channels import COPIES, by_epsilon, protocol_at
+from ldpbayes.sources.copies import origin_of_cells
 from ldpbayes.sources.encode import names_of_bits
 from ldpbayes.sources.missing import Missing
 from ldpbayes.sources.opening import open_source
@@ -266,7 +267,8 @@ class Scan(Recorded):
         other = next((protocol for protocol in stated if protocol not in made), None)
         if other is not None:
             raise DataError(f"the metadata of a file states {shown(other)}, which made none of its reports; write it again")
-        found.origins, found.copies = self.table.origins(self.fold.report), self.table.copies
+        found.origins = self.table.origins(self.fold.report) | origin_of_cells(found)
+        found.copies = self.table.copies
         found.checkpoints = () if self._state is None else (self._state,)
         return found
 

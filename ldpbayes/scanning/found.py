@@ -159,8 +159,10 @@ class Found(Cells, AbstractResult):
         twice = sorted(entry.partition(" ")[2] for entry in self.origins & other.origins)
         copies = "add" if "add" in (self.copies, other.copies) else "refuse"
         if twice and copies == "refuse":
+            if not twice[-1]:  # of files with other names
+                raise ArgumentError(f"two scans hold the same reports; {REMEDY}.")
             raise ArgumentError(
-                f"two scans read the same files, such as {shown(twice[0])}, whose reports would count twice; {REMEDY}."
+                f"two scans read the same files, such as {shown(twice[-1])}, whose reports would count twice; {REMEDY}."
             )
         kinds = [mine | theirs for mine, theirs in zip(kinds_of(self), kinds_of(other), strict=True)]
         check_kinds(kinds if self.by else (), self.by)

@@ -6,13 +6,14 @@ import hashlib
 import math
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ldpbayes import files
 from ldpbayes.errors import DataError
+from ldpbayes.sources.base import sorted_keys
 from ldpbayes.sources.constants import COMPARED
 
 #: Rule: Reports that agree with others by chance with less than this probability are a copy of them.
@@ -143,6 +144,21 @@ def origins_of(sources: Iterable[Any], columns: Sequence[str]) -> frozenset[str]
             digest.update(handle.read(COMPARED))
         out.add(f"{digest.hexdigest()} {name}")
     return frozenset(out)
+
+
+def origin_of_cells(cells: Mapping[tuple, Any]) -> frozenset[str]:
+    """Return what tells the cells of a scan from those of others, whatever its files are called, in the form of origins_of.
+
+    A sum of scans keeps it of each of them. Cells that agree with others by chance have none.
+
+    Parameters
+    ----------
+    cells : mapping of tuple to Collection or Summary
+    """
+    if not is_copy(sum(_nats_of_cell(cell) for cell in cells.values()), 2):
+        return frozenset()
+    held = [(list(map(str, key)), *_identity(cells[key])) for key in sorted_keys(cells)]
+    return frozenset({f"{hashlib.blake2b(repr(held).encode(), digest_size=12).hexdigest()} "})
 
 
 def counted_twice(pairs: Sequence[tuple[Any, Any]]) -> bool:
