@@ -11,6 +11,7 @@ from ldpbayes.inference.diagnostics import Diagnostics, summarize
 from ldpbayes.methods.completion import of_draws
 from ldpbayes.presenting import recorded
 from ldpbayes.result.building import write
+from ldpbayes.result.extending import device_of
 from ldpbayes.result.fits import Fit
 from ldpbayes.result.frame import Result
 from ldpbayes.result.ordering import in_one_order
@@ -86,8 +87,9 @@ def attach(
     draws, var_name = _draws(trace, collection, var_name, plain.shape)
     others, coords = _others(trace, collection, var_name)
     if channel is not None:
-        collection, draws, device = over_reports(plain, draws, _device(trace, channel, plain.n_categories))
+        collection, draws, device = over_reports(plain, draws, device_of(trace, channel, plain.n_categories))
         others |= {name: ((), values, {"of": "model"}) for name, values in device.items()}
+    made = {} if channel is None else {"mechanisms": f"{plain.n_reports:,} reports through the model's device {channel!r}"}
     settings = {"var_name": var_name, "channel": channel, "random_seed": random_seed, "ci_prob": ci_prob}
     reason = "Sampled with a model of the caller's own."
     drawn, labels, mean, how = of_draws(collection, draws, others, np.random.default_rng(random_seed))
@@ -101,7 +103,7 @@ def attach(
         drawn,
         coords=coords | labels,
         stats=stats,
-        facts={"random_seed": random_seed, "reason": reason, "frequency_draws": how} | collection.explained(),
+        facts={"random_seed": random_seed, "reason": reason, "frequency_draws": how} | collection.explained() | made,
         summary=summarize(drawn, diagnostics, ci_prob, exact=exact, stats=stats),
     )
     tree = write(fit)
@@ -119,20 +121,6 @@ def _others(trace, data, var_name):
     arrays = [_array(one, coords) for name, one in values.items() if _is_array(name, one, var_name)]
     labels = {name: labels for one in arrays for name, labels in one.coords.items() if name in one.dims}
     return found | {one.name: (one.dims[2:], one.values, {"of": "model"} | one.attrs) for one in arrays}, labels
-
-
-def _device(trace, name, categories):
-    """Return the draws of the device, (chains, draws, reports, a), columns that add up to one."""
-    values = trace["posterior"].data_vars.get(name)
-    if values is None or values.dims[:2] != ("chain", "draw") or values.ndim != 4 or values.shape[-1] != categories:
-        raise ArgumentError(
-            f"channel must name a variable of the trace of shape (chains, draws, reports, {categories}), got {shown(name)}."
-        )
-    draws = np.array(values.values, dtype=float)
-    if not np.isfinite(draws).all() or draws.min() < -1e-9 or np.abs(draws.sum(axis=-2) - 1).max() > 1e-5:
-        raise DataError(f"the draws of {name!r} must be channels: not negative, with columns that add up to 1")
-    draws = np.maximum(draws, 0.0)
-    return draws / draws.sum(axis=-2, keepdims=True)
 
 
 def _draws(trace, data, var_name, answers):

@@ -1,5 +1,7 @@
 """Groups that ArviZ reads beside a posterior: the prior, predictions and the likelihood of each report."""
 
+import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -8,9 +10,10 @@ import xarray as xr
 
 from ldpbayes import checks
 from ldpbayes.collections import Cells, Collection, as_data
-from ldpbayes.collections.devices import with_outcomes
+from ldpbayes.collections.data import mechanisms
+from ldpbayes.collections.devices import over_reports, with_outcomes
 from ldpbayes.collections.noncompliance import collapse
-from ldpbayes.errors import ArgumentError, InfeasibleError, MissingGroupError
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, MissingGroupError, shown
 from ldpbayes.inference.importance import left_out_of_counts
 from ldpbayes.priors.parts import log_density_of_shares
 from ldpbayes.protocols.formats import places
@@ -27,6 +30,9 @@ GROUPS = ("prior", "log_prior", "log_likelihood", "posterior_predictive", "prior
 BESIDE_PREDICTIONS = {"of": "predictions"}
 #: Dims of predicted counts, by the kind of what is counted.
 _COUNTED = {"list": "possible_report", "supports": "category", "bits": "bit"}
+
+#: What is said before a design of how many reports came through it, by users too.
+_UNIT = re.compile(r"\b(report|user)s?\b")
 
 
 def checked_groups(groups: Iterable[str], name: str = "groups") -> tuple[str, ...]:
@@ -83,13 +89,48 @@ def _data(result: Any, collection: Any) -> Any:
     data = result.fitted[0] if collection is None else collection
     if data is None:
         raise ArgumentError("collection must be what the result was fitted to: one that was loaded or selected lacks it.")
-    data, shape = with_outcomes(as_data(data, "collection")), result["posterior"]["distribution"].shape[2:]
+    data, shape = as_data(data, "collection"), result["posterior"]["distribution"].shape[2:]
+    channel = json.loads(result.attrs["settings"]).get("channel") if collection is not None else None
+    if channel is None:
+        data = with_outcomes(data)
+    elif shape == data.shape:  # the device was random in the model, and its draws are kept
+        draws = result["posterior"]["distribution"].values
+        data = over_reports(data, draws, device_of(result, channel, data.n_categories))[0]
     if shape not in (data.shape, (*data.shape[:-1], len(data.answers))) or data.n_reports != result.attrs["n_reports"]:
         raise ArgumentError(
             f"collection must be what the result was fitted to, {result.attrs['n_reports']:,} reports and P of shape "
             f"{shape}, got {data.n_reports:,} and {data.shape}."
         )
+    made, stated = mechanisms(data.channels()), facts_of(result).get("mechanisms", "")
+    if collection is not None and channel is None and stated and _UNIT.sub("", made) != _UNIT.sub("", stated):
+        raise ArgumentError(f"collection must be what the result was fitted to, {stated}; got {made}.")
     return data
+
+
+def device_of(trace: xr.DataTree, name: str, categories: int) -> np.ndarray:
+    """Return the draws of a device in the group ``posterior``, (chains, draws, reports, a), columns that add up to one.
+
+    Parameters
+    ----------
+    trace : DataTree
+        A trace, or the result that has its variables.
+    name : str
+    categories : int
+
+    Raises
+    ------
+    ArgumentError, DataError
+    """
+    values = trace["posterior"].data_vars.get(name)
+    if values is None or values.dims[:2] != ("chain", "draw") or values.ndim != 4 or values.shape[-1] != categories:
+        raise ArgumentError(
+            f"channel must name a variable of the trace of shape (chains, draws, reports, {categories}), got {shown(name)}."
+        )
+    draws = np.array(values.values, dtype=float)
+    if not np.isfinite(draws).all() or draws.min() < -1e-9 or np.abs(draws.sum(axis=-2) - 1).max() > 1e-5:
+        raise DataError(f"the draws of {name!r} must be channels: not negative, with columns that add up to 1")
+    draws = np.maximum(draws, 0.0)
+    return draws / draws.sum(axis=-2, keepdims=True)
 
 
 def _prior(result: Any) -> Any:
@@ -311,6 +352,10 @@ def leave_one_out(result: Any, collection: Any = None) -> Any:
         raise InfeasibleError(
             "loo takes the distinct reports of a fit; of a regression arviz.loo takes extend('log_likelihood')."
         )
+    if collection is None and result.fitted[0] is None and "log_likelihood" in result.children:
+        import arviz
+
+        return arviz.loo(result)
     data = _data(result, collection)
     distinct = sum(one.rows().n_rows for one in data.likelihoods) if data.keeps_reports else 0
     posterior = result["posterior"]

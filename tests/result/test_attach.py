@@ -202,7 +202,7 @@ def test_an_unknown_of_the_model_is_no_share():
     assert any("step" in map(str, row.values()) for table in page.tables for row in table.records())
 
 
-def test_a_random_device_is_that_of_each_draw():
+def test_a_random_device_is_that_of_each_draw(tmp_path):
     """F and the log-likelihoods of the reports, against NumPy with the device of every draw; cells share the device."""
     size, rng = (4, 500), np.random.default_rng(5)
     share, specificity, sensitivity = rng.beta(3, 200, size), rng.beta(400, 3, size), rng.beta(104, 20, size)
@@ -225,10 +225,23 @@ def test_a_random_device_is_that_of_each_draw():
         logs = tree["log_likelihood"]["reports"].values
         np.testing.assert_allclose(logs[..., [0, -1]], np.log(q), rtol=1e-9)
         assert tree.loo().n_data_points == 3330
+        tree.save(tmp_path / "result.nc")
+        loaded = lb.load(tmp_path / "result.nc")  # also with the collection, whose own device is another one
+        assert loaded.loo(collection=data).elpd == pytest.approx(tree.loo().elpd, rel=1e-12)
+        loaded.extend("log_likelihood", collection=data)
+        np.testing.assert_allclose(loaded["log_likelihood"]["reports"].values, logs, rtol=1e-12)
+        assert loaded.loo().elpd == pytest.approx(tree.loo().elpd, rel=1e-9)  # of the group that it holds
         assert f"{100 * share.mean():.2g} %" in tree.headline  # also where a dimension of the trace has no labels
         if protocol is uncertain:
             with pytest.raises(ArgumentError, match="channel="):
                 attach(given, data)
+            fitted, known = (
+                lb.fit(data, random_seed=1),
+                lb.Collection(data.categories, lb.Tally(uncertain.known(), [0, 1], users)),
+            )
+            assert fitted.loo(collection=data).elpd == pytest.approx(fitted.loo().elpd)
+            with pytest.raises(ArgumentError, match="was fitted to"):
+                fitted.loo(collection=known)
     cells = lb.Cells({key: data for key in ("north", "south")})
     both = xr.Dataset(
         {"p": (("chain", "draw", "g", "x"), np.stack([p, p[::-1]], axis=2)), "device": given["posterior"]["device"]}
