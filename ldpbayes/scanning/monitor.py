@@ -68,7 +68,9 @@ class Monitor:
 
 
 #: What scans without a test of either kind say of it.
-OF_FILES = "Drift was not tested: it needs two files or more, such as one a day."
+OF_FILES = (
+    "Drift was not tested: it needs two files or more, such as one a day, of reports that support at most 1,024 categories."
+)
 OF_COUNTS = "Duplicates were not tested: equal reports are many in any sample where reports are counted."
 OF_USERS = "Neither drift nor duplicates were tested: reports of one user go together, and both tests need independent ones."
 OF_SUMS = (
@@ -82,6 +84,7 @@ def drift(over: str, channels: Iterable[tuple[AbstractProtocol, np.ndarray, Mapp
     Σ_k (C_k − n_k q)ᵀ Σ⁻ (C_k − n_k q)/n_k with q of all parts of a group, and Σ the covariance of the supports of one
     report at the shares p: P(x and y are supported) = ν + (ω − ν)(p_x + p_y) of ``pair_rates``, of independent bits
     without; of reports that are labels diag(q) − q qᵀ. Its degrees of freedom are the parts less one times the rank of Σ.
+    Shares that are nan are estimated from q.
 
     Parameters
     ----------
@@ -96,10 +99,13 @@ def drift(over: str, channels: Iterable[tuple[AbstractProtocol, np.ndarray, Mapp
         table = np.array(list(parts.values()), dtype=float)
         n, counts = table[:, 0], table[:, 1:]
         q, joint = counts.sum(axis=0) / n.sum(), np.zeros((counts.shape[1],) * 2)
-        if not protocol.countable():
+        if (counts.sum(axis=1) != n).any():  # else every report is, or supports, one label
             if protocol.hit_rates is None:
                 continue
             (hit, other), rates = protocol.hit_rates, protocol.pair_rates()
+            if np.isnan(shares).any():
+                shares = np.maximum((q - other) / (hit - other), 0)
+                shares /= max(shares.sum(), 1e-300)
             neither, one = (other**2, hit * other) if rates is None else (rates.neither, rates.one)
             joint += neither + (one - neither) * np.add.outer(shares, shares)
         np.fill_diagonal(joint, q)
@@ -107,7 +113,8 @@ def drift(over: str, channels: Iterable[tuple[AbstractProtocol, np.ndarray, Mapp
         some = values > 1e-9 * values.max()
         terms = (((counts - n[:, None] * q) @ vectors[:, some]) ** 2 / values[some]).sum(axis=1) / n
         statistic, df = statistic + terms.sum(), df + (len(table) - 1) * some.sum()
-        worst = max(worst, (list(parts)[terms.argmax()], float(terms.max())), key=lambda part: part[1])
+        name = " and ".join(parts) if len(parts) == 2 else list(parts)[terms.argmax()]  # of two neither is the odd one
+        worst = max(worst, (name, float(terms.max())), key=lambda part: part[1])
     if not df:
         return None
     from scipy.special import chdtrc

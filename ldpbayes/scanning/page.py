@@ -1,12 +1,13 @@
 """The page of the cells of a scan."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ldpbayes.collections.tally import excess_of
-from ldpbayes.errors import listed
+from ldpbayes.errors import listed, shown
 from ldpbayes.fitness.constants import MIN_P_VALUE
 from ldpbayes.fitness.sums import CONSTANT, UNKNOWN, fitness_of_excess, shown_levels
 from ldpbayes.pages.page import Column, Kind, Note, Page, Table
@@ -20,6 +21,9 @@ _SUM = "Unbiased estimates of all shares add up to one under the design, whateve
 _NO_LAW = (
     "Only sums over the reports of this cell were kept, and no sum of this protocol has a law that is known for every P: "
     "they do not say whether the reports fit the design."
+)
+_COUNTED = (
+    "The reports were counted: a check of the cells says whether they fit the design, ldpbayes check on the file of cells."
 )
 _KEPT = "All reports were kept, so that a check of them can say whether they fit the design."
 
@@ -63,10 +67,15 @@ def of_scan(result: Any, *, output: str | None = None) -> Page:
     ]
     if result.notes:
         notes.append(Note(Kind.DATA, result.notes))
+    alike = [name for name, many in Counter(", ".join(map(str, key)).casefold() for key in result).items() if many > 1]
+    if alike:
+        notes.append(Note(Kind.WARNING, f"Cells differ in case only, such as {shown(alike[0])}: are they one?"))
     if not protocol.countable():
         contradicted, said = _sum_of_all(result, sums)
         notes.append(said)
         notes += _beyond_of_all(result) if sums else []
+    else:
+        notes.append(Note(Kind.METHOD, _COUNTED))
     if output is not None:
         notes.append(Note(Kind.DATA, f"The posterior of each cell: ldpbayes fit {output}."))
     facts = {
@@ -137,7 +146,7 @@ def _sum_of_all(result: Any, sums: list) -> tuple[bool, Note]:
         low, high = (f"{level:.4g}" if 0 < level < np.inf else "" for level in levels)
         ends = " or ".join(filter(None, (low and f"{low} and less", high and f"{high} and more")))
         said += f" Reports made with ε {ends} would show in 95 % of scans as large." if ends else " No other ε would show."
-    said += " The order of the categories does not."
+    said += " A wrong order of the categories would not show."
     return tested.flagged, Note(Kind.WARNING if tested.flagged else Kind.DIAGNOSTIC, said)
 
 
@@ -146,7 +155,7 @@ def _monitored(result: Any) -> list[Note]:
     notes = []
     for drift in result.monitor.drifts:
         said = f"Drift between {drift.over}: χ² of support counts {drift.statistic:,.1f}, {drift.df:,.0f} degrees of freedom"
-        said += f", p = {drift.p_value:.3g}; {drift.worst} differs most."
+        said += f", p = {drift.p_value:.3g}; the largest difference: {drift.worst}."
         alike = drift.over == "cells" or not result.by  # files of several cells may hold different people
         notes.append(Note(Kind.WARNING if alike and drift.p_value < MIN_P_VALUE else Kind.DIAGNOSTIC, said))
     for copies in result.monitor.duplicates:
