@@ -16,8 +16,12 @@ _said: set[str] = set()
 
 
 def status_of(result) -> int:
-    """Return the exit status of a result: 1 where it is not to be trusted, else 3 where something is left out, else 0."""
-    return 3 * ("left_out" in result.attrs) if result.attrs.get("converged", 1) else 1
+    """Return the exit status of a result: 1 where it is not to be trusted, else 3 where something is left out, else 0.
+
+    It is not to be trusted where the computation failed its own checks, or the reports contradict the design.
+    """
+    doubted = not result.attrs.get("converged", 1) or result.attrs.get("fitness_flagged", 0)
+    return 1 if doubted else 3 * ("left_out" in result.attrs)
 
 
 def display(page, as_json=False, explain=False, details=False):

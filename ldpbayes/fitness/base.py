@@ -156,7 +156,7 @@ class Fitness(AbstractResult):
         return (
             f"The reports do not fit the design: {reasons}. Respondents did not follow the device, reports were "
             "fabricated or copied, or the design, its parameters or the categories are wrong."
-        )
+        ) + (f" {OTHER_PEOPLE}" if self.collection is not None and len(self.collection.tallies) > 1 else "")
 
     def _stated(self, i: int) -> str:
         """Return one test with its p-value, and what that counts for among several tests."""
@@ -167,6 +167,10 @@ class Fitness(AbstractResult):
         share = one.weight / sum(check.weight for check in self.checks)
         level = f", which has {share:.2g} of the level" if share < 0.99 / several else ""
         return f"{text}; {_shown(self.adjusted[i])} adjusted for {several} tests{level}"
+
+
+#: What else a contradiction between channels may be.
+OTHER_PEOPLE = "Or several channels, such as days of different epsilon, asked people whose shares differ."
 
 
 def _shown(p: float) -> str:

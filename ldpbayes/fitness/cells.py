@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc
 
 from ldpbayes.arrays import FloatArray
-from ldpbayes.fitness.base import Check, Fitness
+from ldpbayes.fitness.base import OTHER_PEOPLE, Check, Fitness
 from ldpbayes.presenting import AbstractResult
 
 #: Display: Cells whose names a verdict lists.
@@ -165,7 +165,7 @@ def verdict_of_cells(
     bad = [labels[int(c)] for c in contradicting(p, level)]
     causes = (
         "Respondents did not follow the device, reports were fabricated or copied, or the design, its parameters or the "
-        "categories are wrong."
+        f"categories are wrong. {OTHER_PEOPLE}"
     )
     if bad:
         named = f"{', '.join(bad[:NAMED])}{', …' if len(bad) > NAMED else ''}"

@@ -45,7 +45,8 @@ def about(collection: Collection | Cells) -> dict[str, str]:
     )
     if collection.by:
         sizes = np.array([cell.n_reports for cell in collection.collections()])
-        per = f"{sizes.min():,} to {sizes.max():,} reports" if sizes.min() < sizes.max() else number_of(sizes[0], "report")
+        unit = "user" if channels and all(protocol.repeats() for protocol in channels.values()) else "report"
+        per = f"{sizes.min():,} to {sizes.max():,} {unit}s" if sizes.min() < sizes.max() else number_of(sizes[0], unit)
         texts["Groups"] = f"{sizes.size:,} groups by {' and '.join(collection.by)}, with {per} each."
     texts["Notes"] = _paragraphs(first.notes if first else collection.notes)
     texts |= {"Source": first.citation, "Licence": first.licence} if first else {}
@@ -85,14 +86,15 @@ def _channel(name, protocol, users, total, labels):
     described = describe_protocol(protocol.design)
     settings = [f"{key} = {value_in_words(value)}" for key, value in protocol.parameters().items() if key != "epsilon"]
     start = f"Channel {name}: " if total > 1 else ""
-    text = f"{start}{number_of(users, 'report')} through {protocol.design.replace('_', ' ')}"
+    unit, what = ("user", "nothing that a user sends") if protocol.repeats() else ("report", "no report")
+    text = f"{start}{number_of(users, unit)} through {protocol.design.replace('_', ' ')}"
     text += f" ({', '.join(settings)})." if settings else "."
     if described is not None:
         text += f" {described.summary.rstrip('.')}."
     epsilon = float(protocol.epsilon)
     if 0 < epsilon < 30:
         text += (
-            f" The privacy level is ε = {epsilon:.3g}: no report is more than {math.exp(epsilon):.3g} times as likely from "
+            f" The privacy level is ε = {epsilon:.3g}: {what} is more than {math.exp(epsilon):.3g} times as likely from "
             "one true answer as from another."
         )
     elif math.isinf(epsilon):

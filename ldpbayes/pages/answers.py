@@ -32,12 +32,17 @@ def of_dataset(result: Any, *, title: str = "") -> Page:
 
 
 def _sentence(result, title, table):
-    """Return the row of a table whose number is largest in words: the number with its interval, and which one it is."""
+    """Return the row of a table whose number is largest in words: the number with its interval, and which one it is.
+
+    Of groups the first is the whole population, and its rows alone are looked at.
+    """
     if not table.rows:
         return ""
     keys = {str(name) for name in result.coords if result[name].dims}
     numbers = [i for i, c in enumerate(table.columns) if c.kind == "number" and c.key not in {*keys, *ERRORS, "sd"}]
-    sizes = [_size(row[numbers[0]]) if numbers else -1.0 for row in table.rows]
+    group = next((i for i, c in enumerate(table.columns) if c.key == "group" and "group" in result.dims), None)
+    asked = [row for row in table.rows if group is None or row[group] == table.rows[0][group]]
+    sizes = [_size(row[numbers[0]]) if numbers else -1.0 for row in asked]
     cells = list(zip(table.columns, table.texts()[sizes.index(max(sizes))], strict=True))
     told = [(column, text) for column, text in cells if column.key not in keys and text]
     intervals = [f"{column.full_heading} {text}" for column, text in told if column.kind == "interval"]
@@ -47,7 +52,7 @@ def _sentence(result, title, table):
     number = f"{middle[0]} ({intervals[0]})" if middle and intervals else (middle or intervals)[0]
     which = ", ".join(f"{column.heading} {text}" for column, text in cells if column.key in keys)
     of = "largest" if max(sizes) >= 0 else "first"
-    more = f", the {of} of {len(table.rows):,} rows" if len(table.rows) > 1 else ""
+    more = f", the {of} of {len(asked):,} rows" if len(asked) > 1 else ""
     return f"{title}: {number}{more}{f' ({which})' if which else ''}."
 
 

@@ -51,10 +51,11 @@ def of_cells(cells: Cells, *, title: str = "") -> Page:
     heading = title or cells.title or cells.id
     covariates = cells.covariates or {}
     names = (*cells.by, *covariates)
+    histories = bool(held := cells.channels()) and all(t.protocol.repeats() for pairs in held.values() for _, t in pairs)
     columns = (
         *(Column(name, name, "text") for name in names),
         Column("channels", "channels", "text"),
-        Column("reports", "reports", spec=",.0f"),
+        Column("reports", "users" if histories else "reports", spec=",.0f"),
     )
     rows = []
     for i, (key, cell) in enumerate(zip(cells, cells.collections(), strict=True)):

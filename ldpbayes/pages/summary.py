@@ -45,8 +45,9 @@ def _design_and_model(facts):
     if "formula" in facts:
         return ""
     design = facts.get("mechanisms", "")
-    start = f"{number_of(int(facts['n_reports']), 'report')} through "
-    through = f" through {design.removeprefix(start)}" if design.startswith(start) and " and " not in design else ""
+    starts = [f"{number_of(int(facts['n_reports']), unit)} through " for unit in ("report", "user")]
+    start = next((text for text in starts if design.startswith(text)), "")
+    through = f" through {design.removeprefix(start)}" if start and " and " not in design else ""
     through = through or (f" by {design}" if design else "")
     return f";{through}{',' if through else ''} under the prior {facts['prior']}"
 

@@ -16,7 +16,7 @@ from ldpbayes.priors.dirichlet import Dirichlet
 from ldpbayes.priors.naming import as_prior
 from ldpbayes.priors.parts import AbstractParts
 from ldpbayes.priors.tree import SHARE
-from ldpbayes.protocols.uncertain import DeviceLaw
+from ldpbayes.protocols.uncertain import DeviceLaw, Uncertain
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
@@ -145,6 +145,11 @@ class IndependentCells(AbstractPrior):
 
     def to_dict(self) -> dict[str, np.ndarray]:
         return self.each.to_dict()
+
+
+def _of_named(names, law):
+    """Return the law of the share that has a name: of two shares the second may have it."""
+    return Uncertain(law.concentrations[::-1]) if len(names) == 2 and not names[0] else law
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,9 +317,8 @@ class WithDevice(AbstractParts):
 
     # ---- what readers see ------------------------------------------------------------------------------------------------
     def describe(self) -> str:
-        return "; ".join(
-            [self.answers.describe(), *(f"{law.describe()} for {said(names)}" for names, law in self.law.unknowns)]
-        )
+        laws = [f"{_of_named(names, law).describe()} for {said(names)}" for names, law in self.law.unknowns]
+        return "; ".join([self.answers.describe(), *laws])
 
     def to_dict(self) -> dict[str, np.ndarray]:
         laws = {f"device_{k}": prior.alpha for k, prior in enumerate(self._devices, 1)}

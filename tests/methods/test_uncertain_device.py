@@ -133,7 +133,7 @@ def test_probabilities_of_the_device_are_reported():
     assert exact["derived_mean"].values[0] > 400 / 403  # few positives say that the test is specific
     draws = result["posterior"]["positive given yes"].values
     assert draws.std() == pytest.approx(float(exact["derived_sd"][1]), rel=0.05)
-    assert "Beta(20, 104)" in result.attrs["prior"]
+    assert "Beta(104, 20)" in result.attrs["prior"]
 
 
 def test_weighted_draws_agree_with_quadrature():
