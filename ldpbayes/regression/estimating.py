@@ -59,7 +59,10 @@ def estimate(model: Any, ci_prob: float, draws: int) -> maximum.Maximum:
     """
     if model.records is not None:
         if model.design.columns.groups:
-            raise InfeasibleError("Maximum likelihood beside an outcome is for common terms only; take the posterior.")
+            names = listed([group.name for group in model.design.columns.groups])
+            raise InfeasibleError(
+                f"Maximum likelihood beside an outcome has no groups and curves ({names}); take the posterior."
+            )
         target = devices.without_prior(model.target)
         return predictor_maximum.estimate(target, model.n_reports, ci_prob, maximum.MAXIMA.near)
     _refuse(model)
@@ -151,6 +154,9 @@ def _described(model, solution, ci_prob):
     if isinstance(prior, devices.Tried):
         stated, names = prior.estimates(solution.z, solution.inverse)
         data, coords = data | stated, coords | names
+    if not isinstance(prior, Beside) and solution.mixed is None:
+        average, average_errors = _average(prior, model.target.reports.sizes, solution)
+        data |= {"average": (("category",), average), "average_errors": (("category",), average_errors)}
     if solution.mixed is not None:
         effects = model.prior.effects
         units = np.array([effect.unit for effect in effects])
@@ -160,6 +166,17 @@ def _described(model, solution, ci_prob):
         coords |= {"effects": [effect.name for effect in effects]}
         coords |= {f"{effect.name}_level": list(effect.levels) for effect in effects}
     return maximum.Maximum(data | {"covariance": (("coefficient", "coefficient_bis"), covariance)}, coords, attrs)
+
+
+def _average(prior, sizes, solution):
+    """Return the shares averaged over the respondents' covariates, and their standard errors by the delta method, (a,)."""
+
+    def shares(z):
+        return sizes / sizes.sum() @ prior.to_simplex(z)
+
+    z, step = solution.z, 1e-5
+    slopes = np.array([shares(z + one) - shares(z - one) for one in step * np.eye(z.size)]) / (2 * step)
+    return shares(z), np.sqrt(np.einsum("ux,uv,vx->x", slopes, solution.inverse, slopes))
 
 
 def _vanishes(errors, before):

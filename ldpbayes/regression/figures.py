@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from ldpbayes.errors import ArgumentError, shown
-from ldpbayes.plots.base import LABEL, WIDTH, Canvas, Drawn, asked, checked, forest, one_of, pitch, plain
+from ldpbayes.plots.base import LABEL, WIDTH, Canvas, Drawn, asked, checked, forest, one_of, pitch, plain, wrapped
 from ldpbayes.plots.groups import in_words, spaced
 from ldpbayes.priors.links import scale_of
 from ldpbayes.regression.maximum import Maximum
@@ -23,6 +23,8 @@ def _regression(value, name):
 REGRESSION = {"result": _regression}, {"result": "result : DataTree or Maximum\n    From regress()."}
 #: Display: Rows of a figure; the first of them are drawn.
 ROWS = 40
+#: Display: Values of a number from which on rows along it are a curve.
+CURVE = 5
 #: Display: Categories that have a colour; the largest of them are drawn.
 CATEGORIES = 6
 
@@ -59,6 +61,8 @@ def plot_coefficients(result: Any, *, intercept: Any = False, ax: Drawn | None =
 def plot_predictions(result: Any, *, ax: Drawn | None = None, **style: Any) -> Drawn:
     """Return a matplotlib figure of predictions(), comparisons() or poststratify(): shares with intervals, a line a row.
 
+    Rows along which one number alone varies are drawn as a curve.
+
     Parameters
     ----------
     result : Dataset
@@ -76,6 +80,8 @@ def plot_predictions(result: Any, *, ax: Drawn | None = None, **style: Any) -> D
     values = [np.atleast_2d(result[key].transpose(*dims, "category").values) for key in ("mean", "lower", "upper")]
     yes = None if of_outcome else asked(categories)
     order = [yes] if yes is not None else list(np.argsort(-np.abs(values[0]).mean(axis=0), kind="stable")[:CATEGORIES])
+    if (along := _along(result)) is not None and not of_outcome:
+        return _curve(result, along, [(categories[x], *(part[:, x] for part in values)) for x in order], ax, style)
     canvas = _forest(ax, style, labels[:ROWS], categories, order, [part[:ROWS] for part in values])
     (axes,) = canvas.axes
     level = f"{result.attrs['ci_prob'] * 100:g} % interval"
@@ -100,6 +106,27 @@ def plot_predictions(result: Any, *, ax: Drawn | None = None, **style: Any) -> D
     return canvas.finish(title, most=3, legend=len(order) > 1, more=more)
 
 
+def _along(predicted):
+    """Return the one covariate that varies along the rows, a number of CURVE values or more; else None."""
+    names = [name for name, x in predicted.coords.items() if x.dims == ("row",) and name not in ("row", "n_reports")]
+    varying = [name for name in names if len(np.unique(predicted[name].values.astype(str))) > 1]
+    numbers = predicted[varying[0]].values if len(varying) == 1 else np.array("")
+    return varying[0] if numbers.dtype.kind in "iuf" and len(np.unique(numbers)) >= CURVE else None
+
+
+def _curve(predicted, along, series, ax, style):
+    """Return a figure of shares over a number: (category, means, lower and upper ends along the rows) of each series."""
+    canvas, x = Canvas(ax, style, (WIDTH, 2.8)), predicted[along].values
+    (axes,), order = canvas.axes, np.argsort(x, kind="stable")
+    for color, (category, mean, lower, upper) in zip(canvas.colors, series, strict=False):
+        axes.plot(x[order], mean[order], color=color, lw=2, label=wrapped(category, 32))
+        axes.fill_between(x[order], lower[order], upper[order], color=color, alpha=0.2, lw=0)
+    what = f"of {series[0][0]}, " if len(series) == 1 else ""
+    axes.set_xlabel(plain(str(along)), fontsize=LABEL)
+    axes.set_ylabel(plain(f"share {what}{predicted.attrs['ci_prob'] * 100:g} % interval"), fontsize=LABEL)
+    return canvas.finish("Predicted shares", most=3, legend=len(series) > 1)
+
+
 def is_predicted(answer: xr.Dataset) -> bool:
     """Return whether plot_predictions draws an answer: intervals of categories, or of an outcome, along one dim at most."""
     names = answer["mean"].dims if {"mean", "lower", "upper"} <= set(answer.data_vars) else ()
@@ -113,7 +140,7 @@ def drawn_forest(
     labels = [term_in_words(name) for name in terms[:ROWS]]
     canvas = _forest(ax, style, labels, [what], [0], [part[:ROWS] for part in values])
     canvas.axes[0].axvline(0, color="0.5", lw=0.8, zorder=0)
-    canvas.axes[0].set_xlabel(plain(f"coefficient of {what}, {level}"), fontsize=LABEL)
+    canvas.axes[0].set_xlabel(wrapped(plain(f"coefficient of {what}, {level}"), 34), fontsize=LABEL)
     return canvas.finish("", most=3, legend=False, more="")
 
 

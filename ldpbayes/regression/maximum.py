@@ -70,6 +70,9 @@ class Maximum(Answer):
         with survey weights from the variance of the weighted scores.
     covariance : (terms · (a − 1), terms · (a − 1)) DataArray
         Of the coefficients of the other categories, the category running fastest.
+    average, average_errors : (a,) DataArray
+        Shares averaged over the respondents' covariates, with standard errors by the delta method; not beside effects of
+        groups, deniers or an uncertain device.
     denial, denial_errors : (denied,) DataArray
         Where some deny: their share where its columns are at their means, with its standard error.
     device, device_errors : (device_share,) DataArray

@@ -1,6 +1,7 @@
 """The page of a regression."""
 
 import functools
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from ldpbayes.pages.prose import number_of
 from ldpbayes.pages.summary import shares, summary_of_fit
 from ldpbayes.pages.tables import TableRows, filled, interval_of, numbers_of, odds_spec, of_asked, percent, spec_of
 from ldpbayes.priors.links import scale_of
-from ldpbayes.regression.figures import changes, is_predicted, term_in_words, with_changes
+from ldpbayes.regression.figures import CURVE, ROWS, changes, is_predicted, term_in_words, with_changes
 from ldpbayes.regression.maximum import Maximum
 from ldpbayes.regression.questions import predictions
 from ldpbayes.result.facts import facts_of
@@ -35,7 +36,7 @@ BESIDE = (
     ("How many other items apply, of all of a category", "items", ["category", "items_applying"]),
     ("Coefficients: log odds of each other item", "item_coefficients", ["item_term"]),
 )
-_GROUPS, _CURVES = "Effects of groups", "Curves"
+_GROUPS, _CURVES, _AVERAGE = "Effects of groups", "Curves", "Average over the respondents' covariates"
 #: The title of the probabilities of an uncertain device, which are those of no answer.
 DEVICE = "Probabilities of the device"
 #: Tables of the parameters that no term or category has, and what heads their first column.
@@ -85,12 +86,16 @@ def of_maximum(result: Maximum, *, ci_prob: float | None = None) -> Page:
     names = ("formula", "n_reports", "reference", "link", "log_likelihood", "deviance", "weighted")
     facts = {"method": "mle", **{name: getattr(result, name) for name in names}}
     facts |= {"terms": list(result.terms), "categories": list(result.categories)}
-    beside = [name for name in ("group_sd", "denial", "device") if name in result.data_vars]
+    beside = [name for name in ("average", "group_sd", "denial", "device") if name in result.data_vars]
     facts |= {name: result[name].values for of in beside for name in (of, f"{of}_errors")}
     facts |= {"probability": list(map(str, result["device_share"].values))} if "device" in beside else {}
     facts |= {"coefficients": result.coefficients.values, "standard_errors": result.standard_errors.values}
     tables = [filled(title, columns)]
-    own = {"denial": (BESIDE[0][0], "denied", "denied"), "device": (DEVICE, "device_share", _PARAMETERS[DEVICE])}
+    own = {
+        "average": (_AVERAGE, "category", "category"),
+        "denial": (BESIDE[0][0], "denied", "denied"),
+        "device": (DEVICE, "device_share", _PARAMETERS[DEVICE]),
+    }
     parts = [(of, result, *own[of]) for of in beside if of in own]
     if "group_sd" in beside:
         kinds = np.array([_kind_of(f"{name}_sigma") for name in result["effects"].values])
@@ -99,7 +104,10 @@ def of_maximum(result: Maximum, *, ci_prob: float | None = None) -> Page:
     for name, some, title, dim, heading in parts:
         spec = spec_of(some[f"{name}_errors"].values)
         pairs = (("estimate", name), ("s.e.", f"{name}_errors"))
-        numbers: list = [(Column(key, called, spec=spec), some[key].values) for called, key in pairs]
+        known = (some[name] != 0) | (name != "group_sd")  # an sd of 0 has no standard error
+        numbers: list = [
+            (Column(key, called, spec=spec), some[key].where(known | (key == name)).values) for called, key in pairs
+        ]
         tables.append(filled(title, [TableRows(some[name], dim).label(dim, heading), *numbers]))
     return Page(
         result.formula,
@@ -188,7 +196,7 @@ def _share_table(summary):
     """Return the table of the average shares: of two answers the one that is asked for."""
     rows, p = TableRows(summary, "category"), summary.sel(target="distribution")
     settings = {"key": "distribution_", "heading": "mean of P", "of": "P", "priority": (0, 1, 0)}
-    return of_asked(rows.table("Average over the respondents' covariates", p, **settings), "category")
+    return of_asked(rows.table(_AVERAGE, p, **settings), "category")
 
 
 def _spread_tables(summary):
@@ -263,7 +271,14 @@ def _figures(tree):
     names = [str(name).removeprefix("covariate ") for name in design.data_vars if str(name).startswith("covariate ")]
     if not names:
         return
-    table, which = _rows_to_predict({name: design[f"covariate {name}"].values for name in names}, design["n_reports"].values)
+    columns, people = {name: design[f"covariate {name}"].values for name in names}, design["n_reports"].values
+    if curves := [name for name in names if _is_curve(tree, name, columns[name])]:
+        for name in curves:
+            table, others = _rows_along(name, columns, people)
+            caption = f"Predicted shares over {name} with {level} intervals{others}."
+            yield Figure(f"over_{name}", caption, caption, functools.partial(_predicted, tree, table))
+        return
+    table, which = _rows_to_predict(columns, people)
     caption = f"Predicted shares with {level} intervals {which}."
     draw = functools.partial(_predicted, tree, table)
     yield Figure("predictions", caption, f"One line per row of covariates: {caption}", draw)
@@ -271,6 +286,25 @@ def _figures(tree):
 
 def _predicted(tree, table):
     return plots.plot_predictions(predictions(tree, table, ci_prob=tree["summary"].attrs["ci_prob"]), title="")
+
+
+def _is_curve(tree, name, values):
+    """Return whether a curve, a walk or steps over a covariate of many numbers are among the terms."""
+    over = any(re.search(rf"\b{re.escape(name)}\b", term) for term in changes(tree))
+    return over and values.dtype.kind in "iuf" and len(np.unique(values)) >= CURVE
+
+
+def _rows_along(name, columns, people):
+    """Return (rows along a covariate as a dict of columns, at which levels the others are in words): the most frequent."""
+    points, others = np.unique(columns[name]), {}
+    points = points[np.unique(np.linspace(0, points.size - 1, ROWS).astype(int))]
+    for other in columns.keys() - {name}:
+        labels, place = np.unique(columns[other], return_inverse=True)
+        others[other] = labels[np.bincount(place.ravel(), people).argmax()]
+    others = {other: others[other] for other in columns if other != name}
+    said = ", ".join(f"{other} {value}" for other, value in others.items())
+    rows = {other: np.repeat(np.atleast_1d(value), points.size) for other, value in others.items()}
+    return {name: points} | rows, f"; the others at their most frequent values: {said}" if said else ""
 
 
 def _rows_to_predict(columns, people):

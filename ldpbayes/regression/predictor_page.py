@@ -84,6 +84,8 @@ def _outcome_table(summary, y, family, prefix, heading, middle=None):
     ci_prob = summary.attrs["ci_prob"]
     settings: dict[str, Any] = {"prefix": prefix, "heading": heading, "spec": spec_of(summary[f"{prefix}sd"].values)}
     columns = [rows.label("outcome_term", "term"), *rows.summary(summary, **settings, priority=(0, 1, 0))]
+    if middle is None:
+        columns = [(replace(column, heading="s.e.") if column.heading == "sd" else column, x) for column, x in columns]
     if law.factor:
         low, high = (np.exp(summary[f"{prefix}{key}"]) for key in ("lower", "upper"))
         point = np.exp(summary[f"{prefix}mean"] if middle is None else middle)

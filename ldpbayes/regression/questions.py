@@ -1,5 +1,6 @@
 """Questions to a regression: predictions, average comparisons and slopes, odds ratios, and post-stratification."""
 
+import re
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -61,6 +62,8 @@ class Fitted:
             design = result["design"].to_dataset()
             start = "covariate "
             patterns = {str(n).removeprefix(start): design[n].values for n in design.data_vars if str(n).startswith(start)}
+            #: The least and the largest value of each number that the fit has met.
+            self.met = {name: (x.min(), x.max()) for name, x in patterns.items() if x.dtype.kind in "iuf"}
             self.design = Design.restore(facts_of(result)["regression"], patterns, design["n_rows"].values)
             self.sizes: NDArray = np.asarray(design["n_reports"].values, dtype=float)
             self._check(design)
@@ -186,9 +189,16 @@ class Fitted:
             total[:, labels] += np.add.reduceat(shares[:, order], starts, axis=1)
         return total / np.bincount(group, weight)[:, None]
 
-    def noted(self, answer: Answer, columns: Columns, weight: NDArray) -> Answer:
-        """Return the answer with a sentence, ``unseen``, that names the groups of a population which the fit has not met."""
-        new = {}
+    def noted(self, answer: Answer, columns: Columns, weight: NDArray, frame: Any) -> Answer:
+        """Return the answer with sentences of what the fit has not met: groups (``unseen``), numbers ``beyond`` a curve."""
+        new, beyond = {}, []
+        for group in columns.groups:
+            for name in self.met if group.kind == "s" else ():
+                low, high = self.met[name]
+                if re.search(rf"\b{re.escape(name)}\b", group.name) and not frame[name].between(low, high).all():
+                    beyond.append(
+                        f"{group.name} stays level beyond {name} {low:g} to {high:g}, where the sample has nobody."
+                    )
         for group in columns.groups:
             share = weight[group.index >= len(group.levels)].sum() / weight.sum()
             if share > 0:
@@ -196,9 +206,8 @@ class Fitted:
                     f"{listed(map(repr, group.new))} ({100 * share:.1f} % of the people)"
                 )
         each = "; ".join(f"{name} {which}" for name, which in new.items())
-        return answer.assign_attrs(
-            {"unseen": f"The sample lacks {each}: their effects are drawn, given those of the others."} if new else {}
-        )
+        said = {"unseen": f"The sample lacks {each}: their effects are drawn, given those of the others."} if new else {}
+        return answer.assign_attrs(said | ({"beyond": " ".join(beyond)} if beyond else {}))
 
     def mean(self, frame: Any, weight: NDArray, coefficients: NDArray) -> NDArray:
         """Return the mean of P over people, shape (S, a)."""
@@ -260,7 +269,7 @@ def predictions(result: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95)
     if data is None:
         coords["n_reports"] = (("row",), sizes)
     joined = xr.concat(answers, "row").assign_coords(coords)
-    return fitted.noted(Answer(joined.data_vars, joined.coords, joined.attrs), columns, np.ones(len(frame)))
+    return fitted.noted(Answer(joined.data_vars, joined.coords, joined.attrs), columns, np.ones(len(frame)), frame)
 
 
 @asks
@@ -311,7 +320,8 @@ def comparisons(
     answer = fitted.described(
         draws, {"comparison": labels}, ci_prob, f"Differences by {variable}", probability=(draws > 0).mean(axis=0)
     ).assign_coords(variable=variable)
-    return fitted.noted(answer, fitted.design.new(pd.concat(frames)), np.tile(weight, len(frames)))
+    every = pd.concat(frames)
+    return fitted.noted(answer, fitted.design.new(every), np.tile(weight, len(frames)), every)
 
 
 @asks
@@ -353,7 +363,7 @@ def slopes(result: xr.DataTree, variable: str, *, data: Any = None, ci_prob: flo
         )
     draws = slope(coefficients, h)
     answer = fitted.described(draws, {}, ci_prob, f"Slopes in {variable}", probability=(draws > 0).mean(axis=0))
-    return fitted.noted(answer.assign_coords(variable=variable), fitted.design.new(frame), weight)
+    return fitted.noted(answer.assign_coords(variable=variable), fitted.design.new(frame), weight, frame)
 
 
 def odds_ratio(
@@ -438,7 +448,7 @@ def poststratify_table(
     attrs = {name: facts_of(result)[name] for name in ("sampling", "effective_draws") if name in facts_of(result)}
     values = draws.reshape(chains, -1, *answer["mean"].shape)
     answer = answer.assign(draws=(("chain", "draw", *answer["mean"].dims), values, attrs))
-    return fitted.noted(answer, fitted.design.new(frame), sizes)
+    return fitted.noted(answer, fitted.design.new(frame), sizes, frame)
 
 
 def _raked(fitted: Fitted, tables: Sequence[Any], count: str) -> tuple[Any, NDArray]:

@@ -53,6 +53,7 @@ def test_pages_of_three_categories_and_of_maximum_likelihood(three):
     page = lb.show(maximum)
     assert page.tables[0].rows[1][1] == pytest.approx(-0.578, abs=1e-4)
     assert "deviance 3085.139" in str(page)
+    assert page.tables[1].rows[1][:2] == ("yes", pytest.approx(maximum["average"].values[1]))
 
 
 def test_figures_show_the_numbers_of_the_summary(nigeria, three):
@@ -234,6 +235,16 @@ def test_changes_over_levels_and_sds_of_groups_are_rows_of_the_table(tmp_path):
     figure = plots.plot_coefficients(result)
     np.testing.assert_allclose(figure.axes[0].lines[0].get_xdata(), table["mean"].iloc[1:3])
     assert len(figure.axes[0].get_yticklabels()) == len(expected)
+    over = {figure.name: figure for figure in page.figures}
+    assert set(over) == {"coefficients", "over_age"}  # three levels of edu are no curve
+    line, x = over["over_age"].draw().axes[0].lines[0], [18, 30, 41, 55, 66, 79]
+    others = {"edu": [int(frame["edu"].mode()[0])] * 6, "g": [frame["g"].mode()[0]] * 6}
+    predicted = lb.predictions(result, pd.DataFrame({"age": x} | others))
+    np.testing.assert_array_equal(line.get_xdata(), x)
+    assert "beyond" not in predicted.attrs
+    outside = lb.predictions(result, pd.DataFrame({"age": [79, 95]} | {name: two[:2] for name, two in others.items()}))
+    assert outside["mean"].values[0] == pytest.approx(outside["mean"].values[1]) and "18 to 79" in outside.attrs["beyond"]
+    np.testing.assert_allclose(line.get_ydata(), predicted["mean"].sel(category="yes"))
     last = table.iloc[-1]
     assert last["mean"] == pytest.approx(float(result["summary"]["parameter_mean"].sel(parameter="1|g_sigma")))
     assert np.isnan([last["odds_ratio"], last["positive"]]).all()
@@ -262,3 +273,16 @@ def test_maximum_likelihood_tells_curves_from_groups():
     assert all(name in found.data_vars for name in ("s(age, k=5)", "1|g"))
     with pytest.raises(lb.errors.ArgumentError, match="no draws"):
         lb.predictions(found)
+
+
+def test_maximum_likelihood_has_the_average_share():
+    """Of one column: p = expit(Xb), and its standard error by the delta method with the covariance of b, in NumPy."""
+    rng = np.random.default_rng(8)
+    x, protocol = rng.integers(0, 4, 500).astype(float), lb.GRR(2, 2.0)
+    reports = protocol.privatize((rng.random(500) < 0.2 + 0.15 * x).astype(int), rng)
+    found = lb.regress(pd.DataFrame({"x": x, "use": reports}), "use ~ x", protocol, method="mle")
+    columns = np.column_stack([np.ones(500), x])
+    p = 1 / (1 + np.exp(-columns @ found.coefficients.values[:, 1]))
+    slope = (columns * (p * (1 - p))[:, None]).mean(axis=0)
+    assert found.average.values == pytest.approx([1 - p.mean(), p.mean()], rel=1e-9)
+    assert found.average_errors.values == pytest.approx(np.sqrt(slope @ found.covariance.values @ slope), rel=1e-6)
