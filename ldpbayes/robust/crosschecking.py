@@ -192,6 +192,8 @@ def concluded(found, fitness, random_seed):
     doubtful = found["sampler_converged"] == 0
     astray, summed_apart = found["convex_astray"] == 1, found["enumeration_apart"] == 1
     texts, most = [fitness.verdict] if fitness.flagged else [], float(np.abs(found["difference_sd"]).max())
+    tested = np.isfinite(fitness.p_values if "cell" in found.dims else fitness.p_value).any()
+    fits = ", and the reports fit the design" if tested else "; no test of the design is possible"
     if "cell" in found.dims:
         for where, words in (
             (apart, f"The two posteriors differ by more than {MAX_MCSE:g} Monte Carlo standard errors in"),
@@ -202,7 +204,7 @@ def concluded(found, fitness, random_seed):
         ):
             if where.any():
                 texts.append(f"{words} {listed(found['cell'].values[where.values])}.")
-        good = f"Nothing to flag: the posteriors of all cells agree within {most:.3f} sd, and the channels fit the reports."
+        good = f"Nothing to flag: the posteriors of all cells agree within {most:.3f} sd{fits}."
     else:
         reference, p = found["reference"].item(), found["predictive_p"]
         texts = [
@@ -221,7 +223,7 @@ def concluded(found, fitness, random_seed):
             texts.append(found["convex_verdict"].item())
         summed = " the sum over all tallies," if ENUMERATION in found["estimator"].values else ""
         two = f"{reference},{summed} and NUTS" if summed else f"{reference} and NUTS"
-        good = f"Nothing to flag: {two} agree within {most:.3f} sd, and the channel fits the reports."
+        good = f"Nothing to flag: {two} agree within {most:.3f} sd{fits}."
         if np.isfinite(found["convex_gap"]):
             good = f"{good} {found['convex_verdict'].item()}"
     sentence, flagged = " ".join(texts) or good, int(bool(texts))

@@ -90,6 +90,6 @@ def test_predictions_are_ordered_as_the_title_says(figures):
 def test_the_first_tutorial_says_the_interval_of_the_smallest_group(figures):
     cells = json.loads((ROOT / "notebooks" / "01_first_survey.ipynb").read_text(encoding="utf-8"))["cells"]
     stated = re.search(r"55 and above\s+it is between (\d+) and\s+(\d+) %", "".join(cells[-1]["source"]))
-    labels = [label.get_text() for label in figures("groups").axes[0].get_yticklabels()]
+    labels = [label.get_text().replace("\n", " ") for label in figures("groups").axes[0].get_yticklabels()]
     line = labels.index("female: no, married: no, 55+")
     np.testing.assert_allclose([int(end) / 100 for end in stated.groups()], ends(figures("groups"), line), atol=0.006)
