@@ -30,8 +30,8 @@ def command(
     maximum-likelihood estimate (MLE) with its standard error (s.e.), and the unbiased estimate (oracle). At most three notes
     follow, warnings first. --explain prints all notes, further tables and the methods considered.
 
-    Exit status 0: fine; 1: the posterior is not to be trusted, or the reports contradict the design; 2: bad input; 3: some
-    groups (cells) are left out and named.
+    Exit status 0: fine; 1: the posterior is not to be trusted; 2: bad input; 3: some groups (cells) are left out and named.
+    Whether the reports fit the design is the exit status of check.
 
     People who say no though it is yes (deniers), where the channel "direct" asked them openly: --set deniers.of=yes --set
     deniers.say=no --set deniers.channel=direct.

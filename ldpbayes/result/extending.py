@@ -353,9 +353,9 @@ def leave_one_out(result: Any, collection: Any = None) -> Any:
             "loo takes the distinct reports of a fit; of a regression arviz.loo takes extend('log_likelihood')."
         )
     if collection is None and result.fitted[0] is None and "log_likelihood" in result.children:
-        import arviz
+        from arviz_stats import loo
 
-        return arviz.loo(result)
+        return loo(result)
     data = _data(result, collection)
     distinct = sum(one.rows().n_rows for one in data.likelihoods) if data.keeps_reports else 0
     posterior = result["posterior"]
