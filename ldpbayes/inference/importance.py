@@ -251,6 +251,13 @@ def resample(weight: np.ndarray, rng: np.random.Generator, size: int | None = No
     return np.minimum(np.searchsorted(np.cumsum(weight), positions), weight.size - 1)
 
 
+def left_out(tree: Any) -> Any:
+    """Return the ELPDData of ``arviz.loo`` of a tree that has the group ``log_likelihood``."""
+    from arviz_stats import loo
+
+    return loo(tree, pointwise=True)
+
+
 def left_out_of_counts(posterior: Any, values: np.ndarray, counts: np.ndarray, coords: Mapping[str, Any]) -> Any:
     """Return the ELPDData of ``arviz.loo`` for observations, many of them alike, from one of each kind.
 

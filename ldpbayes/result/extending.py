@@ -14,7 +14,7 @@ from ldpbayes.collections.data import mechanisms
 from ldpbayes.collections.devices import over_reports, with_outcomes
 from ldpbayes.collections.noncompliance import collapse
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, MissingGroupError, shown
-from ldpbayes.inference.importance import left_out_of_counts
+from ldpbayes.inference.importance import left_out, left_out_of_counts
 from ldpbayes.priors.parts import log_density_of_shares
 from ldpbayes.protocols.formats import places
 from ldpbayes.result.compliers import extended_draws
@@ -353,9 +353,7 @@ def leave_one_out(result: Any, collection: Any = None) -> Any:
             "loo takes the distinct reports of a fit; of a regression arviz.loo takes extend('log_likelihood')."
         )
     if collection is None and result.fitted[0] is None and "log_likelihood" in result.children:
-        from arviz_stats import loo
-
-        return loo(result)
+        return left_out(result)
     data = _data(result, collection)
     distinct = sum(one.rows().n_rows for one in data.likelihoods) if data.keeps_reports else 0
     posterior = result["posterior"]
