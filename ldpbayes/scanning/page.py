@@ -67,9 +67,6 @@ def of_scan(result: Any, *, output: str | None = None) -> Page:
     ]
     if result.notes:
         notes.append(Note(Kind.DATA, result.notes))
-    alike = [name for name, many in Counter(", ".join(map(str, key)).casefold() for key in result).items() if many > 1]
-    if alike:
-        notes.append(Note(Kind.WARNING, f"Cells differ in case only, such as {shown(alike[0])}: are they one?"))
     if not protocol.countable():
         contradicted, said = _sum_of_all(result, sums)
         notes.append(said)
@@ -151,8 +148,9 @@ def _sum_of_all(result: Any, sums: list) -> tuple[bool, Note]:
 
 
 def _monitored(result: Any) -> list[Note]:
-    """Return what a monitor says of drift between files and cells, and of duplicates."""
-    notes = []
+    """Return what a monitor says of drift between files and cells, of duplicates, and of keys that differ in case only."""
+    alike = [name for name, many in Counter(", ".join(map(str, key)).casefold() for key in result).items() if many > 1]
+    notes = [Note(Kind.WARNING, f"Cells differ in case only, such as {shown(name)}: are they one?") for name in alike[:1]]
     for drift in result.monitor.drifts:
         said = f"Drift between {drift.over}: χ² of support counts {drift.statistic:,.1f}, {drift.df:,.0f} degrees of freedom"
         said += f", p = {drift.p_value:.3g}; the largest difference: {drift.worst}."

@@ -111,3 +111,9 @@ def test_a_monitor_says_what_it_would_need(tmp_path):
     assert several.monitor.drifts and "two files" not in several.monitor.needs
     assert "each scan" in (one + several).monitor.needs
     assert "user" in lb.scan(table, GRR(3, 1.0), **settings, by_user="user").monitor.needs
+
+
+def test_keys_that_differ_in_case_only_are_said():
+    table = pa.table({"report": ["a", "b", "a", "c"] * 5, "country": ["NL", "nl"] * 10})
+    found = lb.scan(table, GRR(3, 1.0), report="report", by="country", categories=list("abc"))
+    assert len(found) == 2 and "differ in case" in str(found.page())
