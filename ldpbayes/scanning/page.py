@@ -149,8 +149,8 @@ def _sum_of_all(result: Any, sums: list) -> tuple[bool, Note]:
 
 def _monitored(result: Any) -> list[Note]:
     """Return what a monitor says of drift between files and cells, of duplicates, and of keys that differ in case only."""
-    alike = [name for name, many in Counter(", ".join(map(str, key)).casefold() for key in result).items() if many > 1]
-    notes = [Note(Kind.WARNING, f"Cells differ in case only, such as {shown(name)}: are they one?") for name in alike[:1]]
+    twice = [name for name, many in Counter(", ".join(map(str, key)).casefold() for key in result).items() if many > 1]
+    notes = [Note(Kind.WARNING, f"Cells differ in case only, such as {shown(name)}: are they one?") for name in twice[:1]]
     for drift in result.monitor.drifts:
         said = f"Drift between {drift.over}: χ² of support counts {drift.statistic:,.1f}, {drift.df:,.0f} degrees of freedom"
         said += f", p = {drift.p_value:.3g}; the largest difference: {drift.worst}."
