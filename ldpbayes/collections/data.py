@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
@@ -268,6 +269,11 @@ def mechanisms(channels: Mapping[str, Sequence[tuple[int, Any]]]) -> str:
         key = "report" if device.repeats() is None else "user", text
         numbers[key] = numbers.get(key, 0) + tally.n_reports
     return " and ".join(f"{n:,.0f} {unit}{'s' * (n != 1)} through {text}" for (unit, text), n in numbers.items())
+
+
+def designs_of(text: str) -> list[str]:
+    """Return the designs that a text of ``mechanisms`` names."""
+    return re.split(r"(?:^| and )[\d,]+ (?:report|user)s? through ", text)[1:]
 
 
 def design_in_words(design: str, settings: Mapping[str, Any]) -> str:

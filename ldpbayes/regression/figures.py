@@ -23,8 +23,8 @@ def _regression(value, name):
 REGRESSION = {"result": _regression}, {"result": "result : DataTree or Maximum\n    From regress()."}
 #: Display: Rows of a figure; the first of them are drawn.
 ROWS = 40
-#: Display: Values of a number from which on rows along it are a curve.
-CURVE = 5
+#: Display: Columns with more numbers than this are curves, or predicted at three quantiles.
+LEVELS = 4
 #: Display: Categories that have a colour; the largest of them are drawn.
 CATEGORIES = 6
 
@@ -107,11 +107,11 @@ def plot_predictions(result: Any, *, ax: Drawn | None = None, **style: Any) -> D
 
 
 def _along(predicted):
-    """Return the one covariate that varies along the rows, a number of CURVE values or more; else None."""
+    """Return the one covariate that varies along the rows, a number of more than LEVELS values; else None."""
     names = [name for name, x in predicted.coords.items() if x.dims == ("row",) and name not in ("row", "n_reports")]
     varying = [name for name in names if len(np.unique(predicted[name].values.astype(str))) > 1]
     numbers = predicted[varying[0]].values if len(varying) == 1 else np.array("")
-    return varying[0] if numbers.dtype.kind in "iuf" and len(np.unique(numbers)) >= CURVE else None
+    return varying[0] if numbers.dtype.kind in "iuf" and len(np.unique(numbers)) > LEVELS else None
 
 
 def _curve(predicted, along, series, ax, style):

@@ -16,7 +16,7 @@ from ldpbayes.pages.prose import number_of
 from ldpbayes.pages.summary import shares, summary_of_fit
 from ldpbayes.pages.tables import TableRows, filled, interval_of, numbers_of, odds_spec, of_asked, percent, spec_of
 from ldpbayes.priors.links import scale_of
-from ldpbayes.regression.figures import CURVE, ROWS, changes, is_predicted, term_in_words, with_changes
+from ldpbayes.regression.figures import LEVELS, ROWS, changes, is_predicted, term_in_words, with_changes
 from ldpbayes.regression.maximum import Maximum
 from ldpbayes.regression.questions import predictions
 from ldpbayes.result.facts import facts_of
@@ -27,8 +27,6 @@ _PREDICTED = ("comparisons", "poststratify", "predictions", "slopes")
 PREDICTED = 12
 #: Display: Effects, and changes over levels, that the first sentences name.
 SENTENCES = 4
-#: Display: Columns with more numbers than this are predicted at three quantiles.
-LEVELS = 4
 #: Tables beside the coefficients: title, name of the variable, and dims.
 BESIDE = (
     ("Who denies, of all of a category", "denial", ["denied"]),
@@ -291,7 +289,7 @@ def _predicted(tree, table):
 def _is_curve(tree, name, values):
     """Return whether a curve, a walk or steps over a covariate of many numbers are among the terms."""
     over = any(re.search(rf"\b{re.escape(name)}\b", term) for term in changes(tree))
-    return over and values.dtype.kind in "iuf" and len(np.unique(values)) >= CURVE
+    return over and values.dtype.kind in "iuf" and len(np.unique(values)) > LEVELS
 
 
 def _rows_along(name, columns, people):

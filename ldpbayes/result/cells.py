@@ -12,14 +12,14 @@ import xarray as xr
 
 from ldpbayes.collections import Cells
 from ldpbayes.collections.cells import FACTS
-from ldpbayes.collections.data import LEFT_OUT
+from ldpbayes.collections.data import LEFT_OUT, designs_of
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.inference.diagnostics import Diagnostics, entries_of, summarize
 from ldpbayes.inference.diagnostics import of_cells as of_cells_together
 from ldpbayes.inference.ends import numerical_error
 from ldpbayes.methods.answer import MethodAnswer
 from ldpbayes.result.constants import MAX_COVARIANCES
-from ldpbayes.result.facts import DETAILS, state
+from ldpbayes.result.facts import DETAILS, facts_of, state
 from ldpbayes.result.fits import Fit
 from ldpbayes.result.frame import Result
 from ldpbayes.result.validation import NO_DRAWS, TARGETS, need_result
@@ -274,6 +274,10 @@ def select(result: xr.DataTree, cell) -> xr.DataTree:
             out[group] = xr.DataTree(data.drop_vars([name for name in data.coords if not data[name].dims]))
     users = int(result["constant_data"]["n_reports"].values[position])
     out.attrs |= result.attrs | {"collection": labels[position], "n_reports": users}
+    if (
+        len(designs_of(said := facts_of(result).get("mechanisms", ""))) == 1
+    ):  # of several it is not known how many were whose
+        out.attrs["mechanisms"] = f"{users:,} {said.partition(' ')[2]}"
     for node in (out, out.children.get(DETAILS, out)):
         node.attrs.pop("clusters", None)
     if "cells" in result.children:

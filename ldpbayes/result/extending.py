@@ -1,7 +1,6 @@
 """Groups that ArviZ reads beside a posterior: the prior, predictions and the likelihood of each report."""
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ import xarray as xr
 
 from ldpbayes import checks
 from ldpbayes.collections import Cells, Collection, as_data
-from ldpbayes.collections.data import mechanisms
+from ldpbayes.collections.data import designs_of, mechanisms
 from ldpbayes.collections.devices import over_reports, with_outcomes
 from ldpbayes.collections.noncompliance import collapse
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, MissingGroupError, shown
@@ -30,9 +29,6 @@ GROUPS = ("prior", "log_prior", "log_likelihood", "posterior_predictive", "prior
 BESIDE_PREDICTIONS = {"of": "predictions"}
 #: Dims of predicted counts, by the kind of what is counted.
 _COUNTED = {"list": "possible_report", "supports": "category", "bits": "bit"}
-
-#: What is said before a design of how many reports came through it, by users too.
-_UNIT = re.compile(r"\b(report|user)s?\b")
 
 
 def checked_groups(groups: Iterable[str], name: str = "groups") -> tuple[str, ...]:
@@ -90,7 +86,8 @@ def _data(result: Any, collection: Any) -> Any:
     if data is None:
         raise ArgumentError("collection must be what the result was fitted to: one that was loaded or selected lacks it.")
     data, shape = as_data(data, "collection"), result["posterior"]["distribution"].shape[2:]
-    channel = json.loads(result.attrs["settings"]).get("channel") if collection is not None else None
+    attached = collection is not None and result.attrs["method"] == "attached"
+    channel = json.loads(result.attrs["settings"]).get("channel") if attached else None
     if channel is None:
         data = with_outcomes(data)
     elif shape == data.shape:  # the device was random in the model, and its draws are kept
@@ -102,7 +99,8 @@ def _data(result: Any, collection: Any) -> Any:
             f"{shape}, got {data.n_reports:,} and {data.shape}."
         )
     made, stated = mechanisms(data.channels()), facts_of(result).get("mechanisms", "")
-    if collection is not None and channel is None and stated and _UNIT.sub("", made) != _UNIT.sub("", stated):
+    known = set(designs_of(stated))  # of a selected cell, those of all cells
+    if collection is not None and channel is None and known and not known.issuperset(designs_of(made)):
         raise ArgumentError(f"collection must be what the result was fitted to, {stated}; got {made}.")
     return data
 

@@ -80,12 +80,12 @@ class ReportChannel:
         """Return the counts of reports by cell, where they are counted."""
         keys, *rows = self.form.distinct(batch.table, by, batch.weights)
         _, reports, many = rows
-        supports, m = self.protocol.supports(), len(reports)
-        counts: np.ndarray | None
-        if supports is not None:
-            counts = many @ passes.support_counts(_held(supports, reports, self.protocol), np.arange(m), m)
-        else:
-            counts = None if reports.ndim > 1 else np.bincount(reports, many, self.protocol.n_outputs or 0).astype(np.int64)
+        supports = self.protocol.supports()
+        counts: np.ndarray | None = None
+        if reports.ndim == 1:
+            counts = np.bincount(reports, many, self.protocol.n_outputs or 0).astype(np.int64)
+        elif supports is not None and supports.hashed is None and len(reports):
+            counts = np.rint(self.protocol.rows(reports, many).support_counts()).astype(np.int64)
         return ChannelSums(tuple(keys), rows=tuple(rows), origins=self._origins(batch, batch.n_reports, counts))
 
     def seen(self, batch: Batch, parsed: Parsed) -> ChannelSums:

@@ -69,7 +69,8 @@ class Monitor:
 
 #: What scans without a test of either kind say of it.
 OF_FILES = (
-    "Drift was not tested: it needs two files or more, such as one a day, of reports that support at most 1,024 categories."
+    "Drift was not tested: it needs two files or more, such as one a day, and reports over at most 1,024 categories whose "
+    "counts have a known covariance."
 )
 OF_COUNTS = "Duplicates were not tested: equal reports are many in any sample where reports are counted."
 OF_USERS = "Neither drift nor duplicates were tested: reports of one user go together, and both tests need independent ones."
@@ -103,9 +104,10 @@ def drift(over: str, channels: Iterable[tuple[AbstractProtocol, np.ndarray, Mapp
             if protocol.hit_rates is None:
                 continue
             (hit, other), rates = protocol.hit_rates, protocol.pair_rates()
+            if rates is None and (supports := protocol.supports()) is not None and supports.hashed is None:
+                continue  # of sets so small or so large that they have no rates of pairs
             if np.isnan(shares).any():
-                shares = np.maximum((q - other) / (hit - other), 0)
-                shares /= max(shares.sum(), 1e-300)
+                shares = (q - other) / (hit - other)
             neither, one = (other**2, hit * other) if rates is None else (rates.neither, rates.one)
             joint += neither + (one - neither) * np.add.outer(shares, shares)
         np.fill_diagonal(joint, q)

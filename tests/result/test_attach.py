@@ -10,7 +10,7 @@ import xarray as xr
 import ldpbayes as lb
 from ldpbayes.errors import ArgumentError, DataError
 from ldpbayes.protocols import Channel
-from ldpbayes.result import attach
+from ldpbayes.result import attach, select
 from ldpbayes.result.facts import facts_of
 
 RNG = np.random.default_rng(38)
@@ -263,3 +263,13 @@ def test_what_is_no_channel_is_refused():
         attach(given, data, channel="wide")
     with pytest.raises(ArgumentError, match="channel"):
         attach(given, data, channel="scale")
+
+
+def test_a_selected_cell_takes_its_own_collection():
+    """Its reports are fewer than those that the fit says, and its design is one of the fit's."""
+    one, other = (lb.Collection(list("abc"), lb.Tally(lb.GRR(3, e), [0, 1, 2], [40, 20, 30])) for e in (1.0, 2.0))
+    fitted = lb.fit(lb.Cells({"x": one, "y": one}, by="city"), "flat", random_seed=1)
+    part = select(fitted, "x")
+    assert part.loo(collection=one).n_data_points == 90 and "90 reports through" in part.attrs["mechanisms"]
+    with pytest.raises(ArgumentError, match="epsilon = 2"):
+        part.loo(collection=other)

@@ -57,6 +57,32 @@ def test_a_scan_without_faults_warns_of_nothing(name, tmp_path):
     assert all(copies.p_value > 0.01 for copies in found.monitor.duplicates)
 
 
+@pytest.mark.parametrize("a, size", [(6, 2), (5, 1), (3, 2)])
+def test_drift_of_sets_that_are_counted(a, size, tmp_path):
+    """Sets of few categories, weak reports: p-values of 40 scans are uniform; three categories have no rates of pairs."""
+    protocol, rng, p_values = SubsetSelection(a, 0.5, size), np.random.default_rng(4), []
+    for _ in range(1 if a == 3 else 40):
+        for name in "ab":
+            lb.write(protocol.privatize(rng.choice(a, 60), rng), tmp_path / f"{name}.parquet", protocol)
+        p_values += [drifted.p_value for drifted in lb.scan(tmp_path, copies="add").monitor.drifts]
+    assert len(p_values) == (0 if a == 3 else 40)
+    assert not p_values or stats.kstest(p_values, "uniform").pvalue > 0.01
+
+
+@pytest.mark.parametrize("a", [2, 6, 16])
+def test_drift_of_counted_bits(a, tmp_path):
+    """Unary reports over at most 16 categories are counted: p-values of 40 weak scans are uniform; other values drift."""
+    protocol, rng, p_values = UnaryEncoding.optimized(a, 0.5), np.random.default_rng(4), []
+    for honest in (True,) * 40 + (False,):
+        for name in "ab":
+            values = rng.choice(a, 60 if honest else 2000) * (honest or name == "a")  # else b's are all the first
+            lb.write(protocol.privatize(values, rng), tmp_path / f"{name}.parquet", protocol)
+        found = lb.scan(tmp_path, copies="add").monitor.drifts[0]
+        p_values.append(found.p_value)
+        assert found.df == a and found.worst.count(".parquet") == 2
+    assert stats.kstest(p_values[:-1], "uniform").pvalue > 0.01 and p_values[-1] < 0.01
+
+
 FAULTS = {
     "drift": lambda i, values, reports: (39 - values if i == 2 else values, reports),
     "duplicates": lambda i, values, reports: (values, None if reports is None else np.tile(reports[:2500], (8, 1))[:20000]),
