@@ -91,11 +91,12 @@ def _channel(name, protocol, users, total, labels):
     text += f" ({', '.join(settings)})." if settings else "."
     if described is not None:
         text += f" {described.summary.rstrip('.')}."
-    epsilon = float(protocol.epsilon)
+    epsilon, known = float(protocol.epsilon), protocol.device_law() is None
     if 0 < epsilon < 30:
+        level = "The privacy level is" if known else "With its probabilities at the means of their laws, the device has"
         text += (
-            f" The privacy level is ε = {epsilon:.3g}: {what} is more than {math.exp(epsilon):.3g} times as likely from "
-            "one true answer as from another."
+            f" {level} ε = {epsilon:.3g}: {what} is more than {math.exp(epsilon):.3g} times as likely from one true answer "
+            "as from another."
         )
     elif math.isinf(epsilon):
         text += " Some reports exclude a true answer with certainty, so that ε is infinite."

@@ -1,4 +1,4 @@
-"""Figures of plans: the planned errors along ε or n."""
+"""Figures of plans: the planned errors along ε or n, and what more trials of a device are worth."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.planning.plans import Plans, curves
+from ldpbayes.planning.trials import ValidationStudy
 from ldpbayes.plots.base import BLACK, SMALL, WIDTH, Canvas, Drawn, _plain_ticks, _style, checked, wrapped
 
 #: Display: Points of a plan's curve, and protocols whose curves are drawn: the best ones.
@@ -98,6 +99,29 @@ def drawn_plans(plans: Plans, what: str, *, ax: Drawn | None = None, **style: An
     style = {"title": f"Error of {best.n_categories} categories at {fixed}, by protocol"} | style
     drawn = {name: every[name] for name in (*[plan.protocol for plan in plans[:DRAWN]], "bound") if name in every}
     return plot_plan(drawn, values, what, along=along, chosen=(middle, best.error, best.protocol), ax=ax, **style)
+
+
+def drawn_trials(study: ValidationStudy, *, ax: Drawn | None = None, **style: Any) -> Drawn:
+    """Return the picture of more trials of a device: the sd of the least certain share along them.
+
+    Parameters
+    ----------
+    study : ValidationStudy
+    ax, **style
+        As for ``plot_plan``.
+    """
+    times, sd = np.array(study.times), study.sd[:, int(study.sd[0].argmax())]
+    canvas = Canvas(ax, style, (WIDTH, 3.3))
+    (axes,), finite, order = canvas.axes, np.isfinite(times), np.argsort(times)
+    axes.plot(times[order][finite[order]], sd[order][finite[order]], "o-", color=canvas.colors[0], label="after the trials")
+    if not finite.all():
+        axes.axhline(sd[~finite][0], color="0.5", ls=":", lw=1.2, label="were the device known")
+    axes.set(xscale="log", ylim=(0, None), xlabel="trials, as multiples of those so far")
+    axes.set_ylabel(wrapped("sd of the least certain share", 24), fontsize=SMALL)
+    if finite.any():
+        _plain_ticks(axes.xaxis, times[finite])
+    axes.grid(alpha=0.3, lw=0.5)
+    return canvas.finish("What more trials of the device are worth", most=2)
 
 
 _WORDS = {"mle": "MLE", "norm_sub": "Norm-Sub", "mse": "mean squared error", "distribution": "P", "frequency": "F"}

@@ -7,7 +7,7 @@ from ldpbayes.hashing import MAX_BUCKETS
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table, figure_of
 from ldpbayes.pages.prose import number_of
 from ldpbayes.pages.tables import filled, percent
-from ldpbayes.planning.figures import drawn_plans
+from ldpbayes.planning.figures import drawn_plans, drawn_trials
 from ldpbayes.planning.plans import KINDS, Plans
 from ldpbayes.planning.prospects import POWER, SHARE
 from ldpbayes.protocols import make_protocol
@@ -227,7 +227,9 @@ def of_validation(study, *, title: str = "More trials of the device") -> Page:
     )
     rows = [(t, x, float(sd)) for t, row in zip(study.times, study.sd, strict=True) for x, sd in enumerate(row)]
     facts = {"times": study.times, "sd": study.sd}
-    return Page(title, (Table(title, columns, tuple(rows)),), facts=facts, summary=study.sentence)
+    caption = "Standard deviation of the least certain share along the trials of the device."
+    figures = (figure_of("trials", caption, study.sentence, drawn_trials, study),)
+    return Page(title, (Table(title, columns, tuple(rows)),), figures=figures, facts=facts, summary=study.sentence)
 
 
 def checked_kind(value, name):

@@ -82,7 +82,8 @@ def plot_forest(result: Any, *, target: Any = "distribution", top: Any = 40, ax:
         left_out = f" who are {labels[0]}" if labels[0] != "yes" else " in the category yes"
     elif shown.size < total:
         left_out = f" ({shown.size} largest of {total:,})"
-    axes.set_xlabel(share_label(left_out, decided), fontsize=LABEL)
+    beside = "; below the line, as named" if below else ""
+    axes.set_xlabel(share_label(left_out + beside, decided), fontsize=LABEL)
     return canvas.finish(title_of(result), handles)
 
 

@@ -23,6 +23,7 @@ from ldpbayes.inference.verdict import ACCEPTED, LIMITS, refused
 from ldpbayes.inference.weighted import Weighting, weighted
 from ldpbayes.methods.outcome import Outcome
 from ldpbayes.methods.watch import Watch
+from ldpbayes.pages.about import fingerprint_of_arrays
 from ldpbayes.presenting import recorded
 from ldpbayes.priors.links import LINKS, logits_of, scale_of
 from ldpbayes.priors.regression import BETWEEN, INTERCEPT, SCALE, Effects, Monotone, Regression, moments_of, walk_root
@@ -311,7 +312,9 @@ def regress(
     if method == "mle":
         with OneThread():
             best = estimate(model, request.ci_prob, draws * chains)
-        best.attrs |= facts | {"mechanisms": mechanisms(model.channels()), "formula": model.text}
+        arrays = {name: values for name, (_, values) in model.observed().items()}
+        data = fingerprint_of_arrays(model.coords()["category"], arrays)
+        best.attrs |= facts | {"mechanisms": mechanisms(model.channels()), "formula": model.text, "data": data}
         return best
     reports.pooled.warn_if_unidentified()
     checks.draws_size(draws, chains, model.prior.n_unknowns)

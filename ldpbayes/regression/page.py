@@ -65,7 +65,7 @@ def of_regression(result) -> Page:
 def of_maximum(result: Maximum, *, ci_prob: float | None = None) -> Page:
     """Return the Page of maximum-likelihood estimates."""
     ci_prob = result.ci_prob if ci_prob is None else ci_prob
-    summary = result.summary(ci_prob)
+    summary, said = result.summary(ci_prob), facts_of(result)
     level, rows = interval_of(ci_prob), TableRows(summary, "term", "category")
     scale = scale_of(result.link)
     columns = _coefficient_columns(summary, rows, "", scale)
@@ -110,10 +110,11 @@ def of_maximum(result: Maximum, *, ci_prob: float | None = None) -> Page:
     return Page(
         result.formula,
         tuple(tables),
-        (*stated(facts_of(result), (Kind.DATA, "dropped"), (Kind.METHOD, "outcome")), Note(Kind.ESTIMATE, result.fit)),
+        (*stated(said, (Kind.DATA, "dropped"), (Kind.METHOD, "outcome")), Note(Kind.ESTIMATE, result.fit)),
         (_coefficients_figure(result, f"Coefficients with {level}s."),),
         facts,
         _headline_of_maximum(result, summary, ci_prob),
+        again={"Design": said["mechanisms"], "Data (SHA-256)": said["data"]} if "data" in said else {},
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ldpbayes.pages.page import Column, Figure, Kind, Page, stated
+from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, stated
 from ldpbayes.pages.prose import number_of
 from ldpbayes.pages.tables import TableRows, filled, interval_of, numbers_of, percent, spec_of
 from ldpbayes.regression import figures, page
@@ -35,6 +35,9 @@ def of_posterior(result) -> Page:
         spec = spec_of(summary["outcome_sd_sd"].values)
         tables.append(rows.table(f"sd of {y} given the answer and the covariates", prefix="outcome_sd_", spec=spec))
     notes = [*whole.notes, *stated(facts, (Kind.WARNING, "contradiction"), (Kind.METHOD, "form"))]
+    of_mean, of_ends = float(effect["mcse"].max()), float(np.maximum(effect["lower_error"], effect["upper_error"]).max())
+    by_draws = f"Differences are averages over draws: Monte Carlo error {of_mean:.2g} of the mean, {of_ends:.2g} of an end."
+    notes.append(Note(Kind.METHOD, by_draws))
     numbers = {"private_formula": facts["private_formula"], "family": facts["family"], "form_share": facts["form_share"]}
     numbers |= {"outcome_terms": [str(name) for name in summary["outcome_term"].values]}
     numbers |= {"outcome_coefficients": numbers_of(summary, {}, "outcome_coefficients_")}

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ldpbayes.collections.data import design_in_words
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.scanning.partials import ChannelSums
 
@@ -41,12 +42,18 @@ class Duplicates(NamedTuple):
         How often one report came.
     p_value : float
         Upper bound of the chance that any report of the design comes as often as one did.
+    share_p_value : float
+        Upper bound of the chance that so many reports repeat another one, whatever P is; nan for very many categories.
+    channel : str
+        Through which the reports came.
     """
 
     share: float
     expected: float
     most: int
     p_value: float
+    share_p_value: float
+    channel: str
 
 
 @dataclass(frozen=True)
@@ -128,6 +135,7 @@ def duplicates(protocol: AbstractProtocol, sums: ChannelSums, n: float, shares: 
     """Return how often the distinct reports that were chosen by content came, at these shares of all reports together."""
     if sums.chosen is None or not len(sums.chosen.counts):
         return None
+    from ldpbayes.fitness.constants import ROW_ENTRIES
     from ldpbayes.fitness.copies import rarity
 
     reports, counts = sums.chosen.reports, sums.chosen.counts.astype(float)
@@ -136,7 +144,55 @@ def duplicates(protocol: AbstractProtocol, sums: ChannelSums, n: float, shares: 
     often = n * chances
     expected = np.where(often > 1e-8, often / -np.expm1(-np.maximum(often, 1e-8)), 1.0).sum()
     p_value = float(min(rarity(counts, chances, n).min(), 1.0))
-    return Duplicates(1 - counts.size / counts.sum(), 1 - counts.size / float(expected), int(counts.max()), p_value)
+    share, by_design = 1 - counts.size / counts.sum(), 1 - counts.size / float(expected)
+    of_share = np.nan
+    if rows.n_rows * rows.n_categories <= ROW_ENTRIES:
+        each = np.exp(rows.log_constants + protocol.log_public_share())[:, None] * rows.dense()
+        of_share = repeats(counts.sum(), often, n * each, n)
+    channel = design_in_words(protocol.design, protocol.parameters())
+    return Duplicates(share, by_design, int(counts.max()), p_value, of_share, channel)
+
+
+def repeats(total: float, often: np.ndarray, each: np.ndarray, n: float) -> float:
+    """Return an upper bound, over all P, of the chance that distinct reports came so often, given which of them came.
+
+    Of Poisson(n) reports the counts N of those that came are independent Poisson(λ), given that they are above 0. By
+    Chernoff P(Σ N ≥ T) ≤ exp(Σ K(λ) − tT) with K(λ) = log[(exp(λeᵗ) − 1)/(exp(λ) − 1)] for every t ≥ 0. K is convex in λ,
+    which is linear in P: Σ K is largest where all people have one category. Of n reports everything is at most
+    1/P(Poisson(n) = n) ≤ √(2πn) exp(1/(12n)) times as likely as of Poisson(n).
+
+    Parameters
+    ----------
+    total : float
+        T, at least one for each.
+    often : (m,) array
+        λ at the estimated P, for which t is the best.
+    each : (m, a) array
+        λ where all people have one category.
+    n : float
+        Reports, chosen or not.
+
+    Examples
+    --------
+    >>> rare = np.full(1000, 1e-4)
+    >>> repeats(1000, rare, rare[:, None], 1e6), repeats(1020, rare, rare[:, None], 1e6) < 1e-20
+    (1.0, True)
+    """
+    from scipy.optimize import brentq
+
+    often, each = np.maximum(often, 1e-300), np.maximum(each, 1e-300)
+
+    def excess(t):
+        tilted = often * np.exp(t)
+        return float((tilted / -np.expm1(-tilted)).sum()) - total
+
+    highest = float(np.log(total / often.sum()))
+    if highest <= 0 or excess(0.0) >= 0:
+        return 1.0
+    t = brentq(excess, 0.0, highest)
+    tilted = each * np.exp(t)
+    largest = (tilted - each + np.log(np.expm1(-tilted) / np.expm1(-each))).sum(axis=0).max()
+    return float(np.exp(min(largest - t * total + np.log(2 * np.pi * n) / 2 + 1 / (12 * n), 0.0)))
 
 
 def beyond(protocol: AbstractProtocol, n: float, supports: Any) -> tuple[float, float] | None:

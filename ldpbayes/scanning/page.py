@@ -157,11 +157,13 @@ def _monitored(result: Any) -> list[Note]:
         alike = drift.over == "cells" or not result.by  # files of several cells may hold different people
         notes.append(Note(Kind.WARNING if alike and drift.p_value < MIN_P_VALUE else Kind.DIAGNOSTIC, said))
     for copies in result.monitor.duplicates:
-        said = (
-            f"Duplicates: {copies.share:.3%} of reports repeat another one, {copies.expected:.3%} under the design; one came"
-        )
+        of = f" of {copies.channel}" if len(result.by_channel) > 1 else ""
+        chance = "" if np.isnan(copies.share_p_value) else f" (p ≤ {copies.share_p_value:.3g}, whatever P is)"
+        said = f"Duplicates: {copies.share:.3%} of reports{of} repeat another one{chance}, {copies.expected:.3%} under the"
+        said += " design at the estimated P; one came"
         said += f" {number_of(copies.most, 'time')}, p ≤ {copies.p_value:.3g}."
-        notes.append(Note(Kind.WARNING if copies.p_value < MIN_P_VALUE else Kind.DIAGNOSTIC, said))
+        least = 2 * min(copies.p_value, copies.share_p_value)
+        notes.append(Note(Kind.WARNING if least < MIN_P_VALUE else Kind.DIAGNOSTIC, said))
     return [*notes, Note(Kind.METHOD, result.monitor.needs)] if result.monitor.needs else notes
 
 

@@ -39,6 +39,14 @@ def test_three_categories_have_an_sd_each():
     assert (np.diff(found.sd, axis=0) < 0).all()
 
 
+def test_the_picture_has_the_sds_and_the_known_device():
+    study = validation(Channel(counts=[[399, 19], [2, 103]]), 3330, p=P, times=[10, 1, np.inf])
+    axes = study.plot()
+    trials, known = axes.lines
+    assert trials.get_xdata().tolist() == [1, 10] and trials.get_ydata().tolist() == study.sd[[1, 0], 1].tolist()
+    assert set(known.get_ydata()) == {study.sd[2, 1]}
+
+
 @each_row(
     "call, error",
     [

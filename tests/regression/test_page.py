@@ -46,11 +46,12 @@ def test_page_of_a_posterior(nigeria):
     assert facts["terms"][1] == "female" and len(facts["coefficients"]["mean"]) == 7
 
 
-def test_pages_of_three_categories_and_of_maximum_likelihood(three):
+def test_pages_of_three_categories_and_of_maximum_likelihood(three, nigeria):
     rows = lb.show(three).tables[0].rows
     assert [row[:2] for row in rows] == [(term, category) for term in ("Intercept", "x") for category in "bc"]
     maximum = lb.regress(lb.load_example("nigeria_cells"), FORMULA, method="mle")
     page = lb.show(maximum)
+    assert {name: page.again[name] for name in ("Design", "Data (SHA-256)")}.items() <= lb.show(nigeria).again.items()
     assert page.tables[0].rows[1][1] == pytest.approx(-0.578, abs=1e-4)
     assert "deviance 3085.139" in str(page)
     assert page.tables[1].rows[1][:2] == ("yes", pytest.approx(maximum["average"].values[1]))

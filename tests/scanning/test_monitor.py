@@ -8,9 +8,10 @@ from commands import run
 from scipy import stats
 
 import ldpbayes as lb
+from ldpbayes.pages.page import Kind
 from ldpbayes.protocols import GRR, LocalHashing, SubsetSelection, UnaryEncoding
 from ldpbayes.scanning import Partial, Scan
-from ldpbayes.scanning.monitor import beyond, drift
+from ldpbayes.scanning.monitor import beyond, drift, repeats
 
 PROTOCOLS = {
     "grr": GRR(8, 1.0),
@@ -54,7 +55,36 @@ def test_a_scan_without_faults_warns_of_nothing(name, tmp_path):
     found = lb.scan(written(tmp_path, protocol), protocol, by="day", pilot_by=[])
     assert all(drifted.p_value > 0.01 for drifted in found.monitor.drifts)
     assert {drifted.over for drifted in found.monitor.drifts} == ({"files"} if protocol.countable() else {"files", "cells"})
-    assert all(copies.p_value > 0.01 for copies in found.monitor.duplicates)
+    assert all(min(copies.p_value, copies.share_p_value) > 0.01 for copies in found.monitor.duplicates)
+
+
+def test_the_bound_of_repeats_is_above_their_chance():
+    """For every total: the law of a sum of Poisson counts above 0, convolved, times what a fixed n costs."""
+    often, n = np.array([0.01, 0.3, 0.3, 2.0]), 1000.0
+    law = np.ones(1)
+    for rate in often:
+        own = stats.poisson(rate).pmf(np.arange(40)) / -np.expm1(-rate)
+        law = np.convolve(law, np.where(np.arange(40) > 0, own, 0.0))
+    for total in range(4, 40):
+        exact = law[total:].sum() / stats.poisson(n).pmf(n)
+        bound = repeats(total, often, often[:, None], n)
+        assert min(exact, 1.0) <= bound * (1 + 1e-9) and bound <= min(1.0, 20 * exact)
+    one_of_two = np.column_stack([often, 0.5 * often])  # the larger λ decide, whichever P sets t
+    assert repeats(20, 0.7 * often, one_of_two, n) >= repeats(20, often, often[:, None], n)
+
+
+def test_many_copies_of_which_none_came_often_are_seen(tmp_path):
+    """Of two channels, 8 % of the reports of one came twice: the page names it."""
+    rng = np.random.default_rng(3)
+    for name, variant, twice in (("a", UnaryEncoding.optimized, 0), ("b", UnaryEncoding.symmetric, 1600)):
+        protocol = variant(20, 1.0)
+        reports = protocol.privatize(rng.integers(20, size=20_000), rng)
+        lb.write(np.concatenate([reports, reports[:twice]]), tmp_path / f"{name}.parquet", protocol)
+    found = lb.scan(tmp_path)
+    honest, copied = found.monitor.duplicates
+    assert honest.share_p_value == 1 and copied.p_value > 0.01 and copied.share_p_value < 1e-6
+    (warned,) = (note.text for note in found.page().notes if "Duplicates" in note.text and note.kind == Kind.WARNING)
+    assert "symmetric" in warned
 
 
 @pytest.mark.parametrize("a, size", [(6, 2), (5, 1), (3, 2)])
