@@ -24,20 +24,26 @@ def of_crosscheck(check, *, title: str = "Cross-check") -> Page:
 
 
 def _of_one(check, title) -> Page:
-    rows, away = TableRows(check, "category"), check["away"]
+    heading = f"{title}: {check['reference'].item()} against {check['sampler'].item()}"
+    notes = tuple(dict.fromkeys(_notes(check)))
+    return Page(heading, (_shares(check, heading),), notes, (_figure(check, title),), _facts(check), _headline(check))
+
+
+def _shares(check, heading):
+    """Return the table of every share: the posterior, and what the other methods say in its standard deviations."""
+    rows, away = TableRows(check, "cell", "category"), check["away"]
     columns = [
-        *(rows.label("category"), rows.number("mean", "mean"), rows.number("sd", "sd")),
+        *map(rows.label, rows.sizes),
+        *(rows.number("mean", "mean"), rows.number("sd", "sd")),
         rows.number("difference_sd", "NUTS − mean (sd)", "+.3f", 2),
         rows.number("difference_mcse", "(MCSE)", "+.2f", 1, _MCSE),
     ]
     for name in map(str, away["estimator"].values):
-        heading = f"{NAMES.get(name, name)} − mean (sd)"
-        column = Column(f"{name}_difference_sd", heading, spec="+.2f", priority=_PRIORITY.get(name, 4))
+        of = f"{NAMES.get(name, name)} − mean (sd)"
+        column = Column(f"{name}_difference_sd", of, spec="+.2f", priority=_PRIORITY.get(name, 4))
         columns.append((column, rows.numbers(away.sel(estimator=name))))
     columns.append((Column("verdict", "verdict", "text"), rows(check["verdict"]).tolist()))
-    heading = f"{title}: {check['reference'].item()} against {check['sampler'].item()}"
-    notes = tuple(dict.fromkeys(_notes(check)))
-    return Page(heading, (filled(heading, columns),), notes, (_figure(check, title),), _facts(check), _headline(check))
+    return filled(heading, columns)
 
 
 def _of_cells(check, title) -> Page:
@@ -54,7 +60,8 @@ def _of_cells(check, title) -> Page:
     ]
     heading = f"{title}: every cell by two methods"
     notes = (*_said(check), *([Note(Kind.METHOD, AT_MEANS)] if check.attrs.get("at_means") else []))
-    return Page(heading, (filled(heading, columns),), notes, facts=_facts(check), summary=_headline(check))
+    tables = filled(heading, columns), _shares(check, f"{title}: every share")
+    return Page(heading, tables, notes, facts=_facts(check), summary=_headline(check))
 
 
 def _headline(check):

@@ -241,12 +241,14 @@ def test_cells_of_which_summaries_are_left_are_refused():
         crosscheck(cells.summaries(np.array([0.5, 0.5])))
 
 
-def test_the_page_of_cells_has_a_row_for_each(monkeypatch):
+def test_the_page_of_cells_has_a_row_for_each_and_for_each_share(monkeypatch):
     monkeypatch.setattr(crosschecking, "fit", lambda cell, method="", exclude=(), **settings: fit(cell, **settings))
     cells = Cells({x: Collection(["no", "yes"], Tally(designs.warner(0.8), [0, 1], [30, 20])) for x in "ab"}, by="g")
     check = crosscheck(cells, "flat", random_seed=1)
-    (table,) = show(check).tables
+    table, shares = show(check).tables
     assert [row[0] for row in table.rows] == ["a", "b"] and len(table.columns) == 7
+    assert [row[:2] for row in shares.rows] == [(cell, x) for cell in "ab" for x in ("no", "yes")]
+    assert [row[2] for row in shares.rows] == check["mean"].values.ravel().tolist()
     worst = np.abs(check["difference_sd"]).max("category").values
     assert [row[2] for row in table.rows] == worst.tolist()
 
