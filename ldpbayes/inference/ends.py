@@ -1,6 +1,6 @@
 """Ends of intervals: that they are equal-tailed is decided here, and here only."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -162,11 +162,6 @@ def _ends(x, w, levels, first, last):
         return _ends(x, w, levels, np.inf, np.inf)
     low, high = np.interp([levels - error, levels + error], reached, at)
     return *ends, *(0.5 * (high - low))
-
-
-def weighted_quantiles(levels: "np.ndarray | Sequence[float]", values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the quantiles at some levels of values (S,) in order, half of its weight below each."""
-    return np.interp(levels, np.cumsum(weights) - 0.5 * weights, values)
 
 
 def beta_ends(mean: "np.ndarray | float", sd: "np.ndarray | float", levels) -> list[np.ndarray]:
