@@ -147,8 +147,8 @@ def duplicates(protocol: AbstractProtocol, sums: ChannelSums, n: float, shares: 
     share, by_design = 1 - counts.size / counts.sum(), 1 - counts.size / float(expected)
     of_share = np.nan
     if rows.n_rows * rows.n_categories <= ROW_ENTRIES:
-        each = np.exp(rows.log_constants + protocol.log_public_share())[:, None] * rows.dense()
-        of_share = repeats(counts.sum(), often, n * each, n)
+        each = n * np.exp(rows.log_constants + protocol.log_public_share())[:, None] * rows.dense()
+        of_share = repeats(counts.sum(), often, each, n)
     channel = design_in_words(protocol.design, protocol.parameters())
     return Duplicates(share, by_design, int(counts.max()), p_value, of_share, channel)
 
@@ -180,7 +180,7 @@ def repeats(total: float, often: np.ndarray, each: np.ndarray, n: float) -> floa
     """
     from scipy.optimize import brentq
 
-    often, each = np.maximum(often, 1e-300), np.maximum(each, 1e-300)
+    often = np.maximum(often, 1e-300)
 
     def excess(t):
         tilted = often * np.exp(t)
@@ -190,8 +190,12 @@ def repeats(total: float, often: np.ndarray, each: np.ndarray, n: float) -> floa
     if highest <= 0 or excess(0.0) >= 0:
         return 1.0
     t = brentq(excess, 0.0, highest)
-    tilted = each * np.exp(t)
-    largest = (tilted - each + np.log(np.expm1(-tilted) / np.expm1(-each))).sum(axis=0).max()
+
+    def log_mgf(rates):
+        tilted = rates * np.exp(t)
+        return (tilted - rates + np.log(np.expm1(-tilted) / np.expm1(-rates))).sum()
+
+    largest = max(log_mgf(np.maximum(rates, 1e-300)) for rates in each.T)  # one by one: the matrix may be large
     return float(np.exp(min(largest - t * total + np.log(2 * np.pi * n) / 2 + 1 / (12 * n), 0.0)))
 
 
