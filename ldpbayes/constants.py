@@ -1,4 +1,4 @@
-"""Limits of memory, of double precision and of formats, for the modules beside this one."""
+"""Limits of memory, of double precision and of formats, for the modules beside this one and folders with few."""
 
 #: Memory: Longest TOML file, in bytes; its keys, tables and lists; and parts of a key. Every part takes the parser a
 #: kilobyte.
@@ -44,3 +44,20 @@ MANY_VALUES, MAX_OUTCOMES = 2**12, 2**20
 MAX_ROWS = 10**9 - 1
 #: Memory: Users whose reports are in memory together.
 USERS_TOGETHER = 2**18
+#: Memory: Bytes that the draws of P take by default; a fit takes some six times as many at its peak.
+DRAWS_BYTES = 2**27
+#: Format: Exit status of tools whose output nobody reads any more: as a shell has that of a process ended by SIGPIPE.
+BROKEN_PIPE = 141
+#: Display: Numbers below this are written out, and not in powers of ten.
+WRITTEN_OUT = 1e7
+#: Mathematics: Step of the trapezoidal rule for ∫ e^{−t(1+βs)} dt with t = e^τ: its error is below the last digit of a
+#: double.
+STEP = 0.3
+#: Mathematics: Step of a lattice along its second dimension: the golden section.
+GOLDEN = (5**0.5 - 1) / 2
+#: Mathematics: Shares that differ by less are equal.
+ROUNDING = 1e-12
+#: Mathematics: Numbers of users are whole to this.
+ATOMS = 1e-6
+#: Mathematics: Steps of the bisection for the level of each category: to a 2^-40th of the range.
+STEPS = 40

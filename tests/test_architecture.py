@@ -65,7 +65,6 @@ FAMILIES = ("estimators", "planning", "methods", "theory")
 SHARED = {
     "estimators.constants",
     "planning.constants",
-    "theory.constants",
     "estimators.base",
     "estimators.estimate",
     "estimators.linearized",

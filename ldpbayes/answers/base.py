@@ -15,10 +15,10 @@ from scipy.special import ndtr, ndtri
 
 from ldpbayes import checks
 from ldpbayes.answer import Answer
-from ldpbayes.answers.constants import GOLDEN
 from ldpbayes.arguments import REFUSES, explained
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.collections.cells import as_collection
+from ldpbayes.constants import GOLDEN
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, InfeasibleError, listed, shown, warn
 from ldpbayes.estimators.confidence import combined_interval
 from ldpbayes.inference.diagnostics import mcse_of_mean

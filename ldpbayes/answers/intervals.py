@@ -9,8 +9,8 @@ from scipy.special import ndtri
 from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.answers import base
-from ldpbayes.answers.constants import ATOMS, ROUNDING, STEPS
 from ldpbayes.collections.wrappers import WRAPPERS
+from ldpbayes.constants import ATOMS, ROUNDING, STEPS
 from ldpbayes.errors import ArgumentError
 from ldpbayes.estimators.confidence import intervals_at
 from ldpbayes.inference.ends import level_of_largest

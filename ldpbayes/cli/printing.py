@@ -8,7 +8,7 @@ import os
 import sys
 import warnings
 
-from ldpbayes.cli.constants import BROKEN_PIPE
+from ldpbayes.constants import BROKEN_PIPE
 from ldpbayes.errors import DataError, LDPBayesWarning, printable
 
 #: Warnings printed by this run of the command line.

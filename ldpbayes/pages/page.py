@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ldpbayes import checks
+from ldpbayes.constants import WRITTEN_OUT
 from ldpbayes.errors import ArgumentError, listed, shown
-from ldpbayes.pages.constants import WRITTEN_OUT
 from ldpbayes.pages.prose import as_sentences, first_sentence
 from ldpbayes.pages.rendering import make_renderer
 

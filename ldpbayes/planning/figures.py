@@ -7,7 +7,6 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.planning.plans import Plans, curves
-from ldpbayes.planning.trials import ValidationStudy
 from ldpbayes.plots.base import BLACK, SMALL, WIDTH, Canvas, Drawn, _plain_ticks, _style, checked, wrapped
 
 #: Display: Points of a plan's curve, and protocols whose curves are drawn: the best ones.
@@ -101,7 +100,7 @@ def drawn_plans(plans: Plans, what: str, *, ax: Drawn | None = None, **style: An
     return plot_plan(drawn, values, what, along=along, chosen=(middle, best.error, best.protocol), ax=ax, **style)
 
 
-def drawn_trials(study: ValidationStudy, *, ax: Drawn | None = None, **style: Any) -> Drawn:
+def drawn_trials(study: Any, *, ax: Drawn | None = None, **style: Any) -> Drawn:
     """Return the picture of more trials of a device: the sd of the least certain share along them.
 
     Parameters

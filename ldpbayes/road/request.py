@@ -6,11 +6,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ldpbayes import checks
+from ldpbayes.constants import DRAWS_BYTES
 from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
 from ldpbayes.methods.base import AbstractPosterior
 from ldpbayes.methods.constants import MAX_DRAWN
 from ldpbayes.methods.many import in_one_call
-from ldpbayes.road.constants import DRAWS_BYTES
 from ldpbayes.road.methods import CONJUGATE, METHODS, names_of
 
 #: Methods that go with draws=0.

@@ -171,12 +171,6 @@ def repeats(total: float, often: np.ndarray, each: np.ndarray, n: float) -> floa
         λ where all people have one category.
     n : float
         Reports, chosen or not.
-
-    Examples
-    --------
-    >>> rare = np.full(1000, 1e-4)
-    >>> repeats(1000, rare, rare[:, None], 1e6), repeats(1020, rare, rare[:, None], 1e6) < 1e-20
-    (1.0, True)
     """
     from scipy.optimize import brentq
 

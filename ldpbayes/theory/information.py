@@ -12,10 +12,10 @@ from scipy.special import digamma, gammaln, xlogy
 
 from ldpbayes import checks
 from ldpbayes.arrays import FloatArray
+from ldpbayes.constants import STEP
 from ldpbayes.priors import Dirichlet
 from ldpbayes.theory import base
 from ldpbayes.theory.base import Value
-from ldpbayes.theory.constants import STEP
 
 __all__ = [
     "ExchangeableSets",

@@ -69,6 +69,8 @@ def test_the_bound_of_repeats_is_above_their_chance():
         exact = law[total:].sum() / stats.poisson(n).pmf(n)
         bound = repeats(total, often, often[:, None], n)
         assert min(exact, 1.0) <= bound * (1 + 1e-9) and bound <= min(1.0, 20 * exact)
+    rare = np.full(1000, 1e-4)
+    assert repeats(1000, rare, rare[:, None], 1e6) == 1 and repeats(1020, rare, rare[:, None], 1e6) < 1e-20
     one_of_two = np.column_stack([often, 0.5 * often])  # the larger λ decide, whichever P sets t
     assert repeats(20, 0.7 * often, one_of_two, n) >= repeats(20, often, often[:, None], n)
 
