@@ -77,7 +77,7 @@ def validation(
     >>> from ldpbayes.protocols import Channel
     >>> test = Channel(counts=[[399, 19], [2, 103]])
     >>> validation(test, 3330, p=[0.98, 0.02], times=[1, 10, float("inf")]).sd[:, 1].round(4).tolist()
-    [0.0059, 0.0036, 0.0032]
+    [0.006, 0.0036, 0.0032]
     """
     checks.instance(device, "device", AbstractProtocol, "a protocol of ldpbayes")
     law, n = device.device_law(), checks.users(n)
@@ -96,7 +96,7 @@ def validation(
     for k, (_, unknown) in enumerate(law.unknowns):
         mean = unknown.mean
         spread = np.eye(mean.size)[:-1] - np.eye(mean.size)[-1]  # the last share is one less the others
-        moved = [law.channel([*theta[:k], move, *theta[k + 1 :]]) @ shares for move in spread]
+        moved = [law.channel([*theta[:k], mean + move, *theta[k + 1 :]]) @ shares - mixed for move in spread]
         columns.append(np.array(moved).T)
         total = sum(unknown.concentrations) + 1
         precisions.append(np.linalg.inv((np.diag(mean) - np.outer(mean, mean))[:-1, :-1] / total))

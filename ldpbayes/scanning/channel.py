@@ -79,14 +79,29 @@ class ReportChannel:
     def first(self, batch: Batch, by: Sequence[str]) -> ChannelSums:
         """Return the counts of reports by cell, where they are counted."""
         keys, *rows = self.form.distinct(batch.table, by, batch.weights)
-        _, reports, many = rows
-        supports = self.protocol.supports()
-        counts: np.ndarray | None = None
-        if reports.ndim == 1:
-            counts = np.bincount(reports, many, self.protocol.n_outputs or 0).astype(np.int64)
-        elif supports is not None and supports.hashed is None and len(reports):
-            counts = np.rint(self.protocol.rows(reports, many).support_counts()).astype(np.int64)
+        counts = self._supported(*rows[1:])
         return ChannelSums(tuple(keys), rows=tuple(rows), origins=self._origins(batch, batch.n_reports, counts))
+
+    def _supported(self, reports, many):
+        """Return how many of counted reports are, or support, each label; None where that is not known."""
+        supports = self.protocol.supports()
+        if reports.ndim == 1:
+            return np.bincount(reports, many, self.protocol.n_outputs or 0).astype(np.int64)
+        if supports is not None and supports.hashed is None and len(reports):
+            return np.rint(self.protocol.rows(reports, many).support_counts()).astype(np.int64)
+        return None
+
+    def parts(self, sums: ChannelSums) -> list[np.ndarray]:
+        """Return of each cell the number of reports and how many support each label; none where that is not known."""
+        if not self.countable:
+            n, counts = sums.total("n"), sums.total("supports") if self.protocol.supports() is not None else []
+        else:
+            where, reports, many = sums.rows
+            n, each = np.bincount(where, many, len(sums.keys)), [where == i for i in range(len(sums.keys))]
+            counts = [self._supported(reports[own], many[own]) for own in each]
+        if any(counted is None or len(counted) > MAX_DRIFTED for counted in counts):
+            return []
+        return [np.append(number, counted) for number, counted in zip(n, counts, strict=False)]
 
     def seen(self, batch: Batch, parsed: Parsed) -> ChannelSums:
         """Return the sums of the first pass where reports are not counted, and what is known of their source."""

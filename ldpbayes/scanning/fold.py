@@ -15,7 +15,7 @@ from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.protocols.base import AbstractProtocol
 from ldpbayes.scanning import monitor
 from ldpbayes.scanning.channel import Parsed, ReportChannel
-from ldpbayes.scanning.constants import MAX_DRIFTED, MOST_ROWS, ROWS_A_CELL
+from ldpbayes.scanning.constants import MOST_ROWS, ROWS_A_CELL
 from ldpbayes.scanning.found import ChannelCells, Found
 from ldpbayes.scanning.partials import NOTHING, Partial
 from ldpbayes.scanning.pilots import Keeping, Pilots, posterior_moments
@@ -411,20 +411,27 @@ class Fold:
             return monitor.Monitor(needs=monitor.OF_USERS)
         files, cells, copies = [], [], []
         for text, sums in first.channels.items():
-            protocol, shares = self.channel(text).protocol, np.full(self.protocol.n_categories, np.nan)
+            channel = self.channel(text)
             if at is not None:
-                n, places = sums.total("n"), [at.places[key] for key in sums.keys]
-                shares = n @ at.points[places] / n.sum()
-                copies.append(monitor.duplicates(protocol, sums, float(n.sum()), shares))
-                supports = sums.total("supports")
-                for place in sorted(set(places)) if len(shares) <= MAX_DRIFTED and self.pilot_by is not None else ():
-                    members = [i for i, other in enumerate(places) if other == place]
-                    parts = {", ".join(map(str, sums.keys[i])): np.append(n[i], supports[i]) for i in members}
-                    cells.append((protocol, at.points[place], parts))
-            files.append((protocol, shares, sums.origins))
-        drifts = [monitor.drift(over, parts) for over, parts in (("files", files), ("cells", cells))]
-        needs = [monitor.OF_FILES] * (drifts[0] is None) + [monitor.OF_COUNTS] * self.countable
-        return monitor.Monitor(tuple(filter(None, drifts)), tuple(filter(None, copies)), " ".join(needs))
+                n = sums.total("n")
+                shares = n @ at.points[[at.places[key] for key in sums.keys]] / n.sum()
+                copies.append(monitor.duplicates(channel.protocol, sums, float(n.sum()), shares))
+            if self.pilot_by is not None:
+                cells += [(channel.protocol, parts) for parts in self._alike(sums, channel.parts(sums))]
+            files.append((channel.protocol, sums.origins))
+        drifts = {over: monitor.drift(over, parts) for over, parts in (("files", files), ("cells", cells))}
+        tested = tuple(filter(None, drifts.values()))
+        needs = [] if tested else [monitor.OF_FILES]
+        needs += [monitor.OF_CELLS] * (bool(self.by) and self.pilot_by is None)
+        needs += [monitor.OF_COUNTS] * self.countable
+        return monitor.Monitor(tested, tuple(filter(None, copies)), " ".join(needs))
+
+    def _alike(self, sums, parts):
+        """Return the parts of a channel by the cells that agree in the columns of ``pilot_by``, each with its names."""
+        at, groups = [self.by.index(name) for name in self.pilot_by], {}
+        for key, part in zip(sums.keys, parts, strict=False):  # no part where the supports are not known
+            groups.setdefault(tuple(key[i] for i in at), {})[", ".join(map(str, key))] = part
+        return groups.values()
 
     def _names(self, keys):
         """Return {key of a partial: that of the result}."""

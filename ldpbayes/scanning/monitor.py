@@ -79,6 +79,7 @@ OF_FILES = (
     "Drift was not tested: it needs two files or more, such as one a day, and reports over at most 1,024 categories whose "
     "counts have a known covariance."
 )
+OF_CELLS = "Drift between cells was not tested: pilot_by names the columns whose values, where they agree, make cells alike."
 OF_COUNTS = "Duplicates were not tested: equal reports are many in any sample where reports are counted."
 OF_USERS = "Neither drift nor duplicates were tested: reports of one user go together, and both tests need independent ones."
 OF_SUMS = (
@@ -86,22 +87,22 @@ OF_SUMS = (
 )
 
 
-def drift(over: str, channels: Iterable[tuple[AbstractProtocol, np.ndarray, Mapping[str, list]]]) -> Drift | None:
+def drift(over: str, channels: Iterable[tuple[AbstractProtocol, Mapping[str, np.ndarray]]]) -> Drift | None:
     """Return the test of parts: of each channel and group of parts that should agree.
 
     Σ_k (C_k − n_k q)ᵀ Σ⁻ (C_k − n_k q)/n_k with q of all parts of a group, and Σ the covariance of the supports of one
-    report at the shares p: P(x and y are supported) = ν + (ω − ν)(p_x + p_y) of ``pair_rates``, of independent bits
-    without; of reports that are labels diag(q) − q qᵀ. Its degrees of freedom are the parts less one times the rank of Σ.
-    Shares that are nan are estimated from q.
+    report at the unbiased shares p of q, which agree with it: P(x and y are supported) = ν + (ω − ν)(p_x + p_y) of
+    ``pair_rates``, of independent bits without; of reports that are labels diag(q) − q qᵀ. Its degrees of freedom are the
+    parts less one times the rank of Σ.
 
     Parameters
     ----------
     over : str
-    channels : iterable of (protocol, shares (a,), mapping of name to arrays (1 + a,) of the number of reports and counts)
+    channels : iterable of (protocol, mapping of name to arrays (1 + a,) of the number of reports and counts)
     """
     statistic = df = 0.0
     worst = ("", -1.0)
-    for protocol, shares, parts in channels:
+    for protocol, parts in channels:
         if len(parts) < 2:
             continue
         table = np.array(list(parts.values()), dtype=float)
@@ -113,8 +114,7 @@ def drift(over: str, channels: Iterable[tuple[AbstractProtocol, np.ndarray, Mapp
             (hit, other), rates = protocol.hit_rates, protocol.pair_rates()
             if rates is None and (supports := protocol.supports()) is not None and supports.hashed is None:
                 continue  # of sets so small or so large that they have no rates of pairs
-            if np.isnan(shares).any():
-                shares = (q - other) / (hit - other)
+            shares = (q - other) / (hit - other)
             neither, one = (other**2, hit * other) if rates is None else (rates.neither, rates.one)
             joint += neither + (one - neither) * np.add.outer(shares, shares)
         np.fill_diagonal(joint, q)

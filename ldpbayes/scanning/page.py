@@ -154,7 +154,8 @@ def _monitored(result: Any) -> list[Note]:
     for drift in result.monitor.drifts:
         said = f"Drift between {drift.over}: χ² of support counts {drift.statistic:,.1f}, {drift.df:,.0f} degrees of freedom"
         said += f", p = {drift.p_value:.3g}; the largest difference: {drift.worst}."
-        alike = drift.over == "cells" or not result.by  # files of several cells may hold different people
+        alike = drift.over == "cells" or not result.by
+        said += "" if alike else " Files of several cells may hold different people."
         notes.append(Note(Kind.WARNING if alike and drift.p_value < MIN_P_VALUE else Kind.DIAGNOSTIC, said))
     for copies in result.monitor.duplicates:
         of = f" of {copies.channel}" if len(result.by_channel) > 1 else ""

@@ -28,6 +28,27 @@ def test_the_sd_is_that_of_the_posterior(times):
     assert "known" in found.sentence
 
 
+@each_row(
+    "counts, n, p",
+    [
+        ([[47, 5], [8, 6], [5, 29]], 800, 0.2),
+        ([[80, 20], [20, 80]], 1e5, 0.3),
+        ([[8000, 20], [2000, 80]], 1e5, 0.3),
+        ([[399, 19], [2, 103]], 3330, 0.015),
+    ],
+)
+def test_two_uncertain_columns_are_generalized_least_squares(counts, n, p):
+    """Rows λ of P(report), S = Λ(λ)/n + (1 − p)² Λ(θ₀)/N₀ + p² Λ(θ₁)/N₁, d = θ₁ − θ₀: the variance of p is 1/(dᵀS⁻¹d)."""
+    total = (np.array(counts) + 1).sum(axis=0)
+    columns = (np.array(counts) + 1) / total
+    rates = columns @ [1 - p, p]
+    weights = zip((rates, *columns.T), (1 / n, (1 - p) ** 2 / (total[0] + 1), p**2 / (total[1] + 1)), strict=True)
+    within = sum(weight * (np.diag(x) - np.outer(x, x)) for x, weight in weights)[:-1, :-1]
+    apart = (columns[:, 1] - columns[:, 0])[:-1]
+    found = validation(Channel(counts=counts), n, p=[1 - p, p], times=[1]).sd[0]
+    assert found == pytest.approx([(apart @ np.linalg.solve(within, apart)) ** -0.5] * 2, rel=1e-9)
+
+
 def test_a_probability_of_a_design():
     device = warner(Uncertain((1600, 400)))
     assert validation(device, 2000, p=P).sd[0, 1] == pytest.approx(fitted(device), rel=0.03)
