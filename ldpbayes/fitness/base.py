@@ -161,17 +161,18 @@ class Fitness(AbstractResult):
     def _stated(self, i: int) -> str:
         """Return one test with its p-value, and what that counts for among several tests."""
         one, several = self.checks[i], len(self.checks)
-        text = f"{one.label}, p = {_shown(one.p_value)}"
+        text = f"{one.label}, p = {p_in_words(one.p_value)}"
         if several == 1:
             return text
         share = one.weight / sum(check.weight for check in self.checks)
         level = f", which has {share:.2g} of the level" if share < 0.99 / several else ""
-        return f"{text}; {_shown(self.adjusted[i])} adjusted for {several} tests{level}"
+        return f"{text}; {p_in_words(self.adjusted[i])} adjusted for {several} tests{level}"
 
 
 #: What else a contradiction between channels may be.
 OTHER_PEOPLE = "Or several channels, such as days of different epsilon, asked people whose shares differ."
 
 
-def _shown(p: float) -> str:
+def p_in_words(p: float) -> str:
+    """Return a p-value as pages have it."""
     return f"{p:.3f}" if p >= 0.001 else (f"{p:.1e}" if p > 1e-99 else "below 1e-99")

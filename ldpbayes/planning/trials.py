@@ -33,8 +33,9 @@ class ValidationStudy(AbstractResult):
     def sentence(self) -> str:
         """What the trials are worth, for the least certain share."""
         x = int(self.sd[0].argmax())
+        words = {1: "now", np.inf: "were the device known"}
         widths = ", ".join(
-            f"{sd:.2g} were the device known" if np.isinf(times) else f"{sd:.2g} with {times:g} times the trials"
+            f"{sd:.2g} {words.get(times, f'with {times:g} times the trials')}"
             for times, sd in zip(self.times, self.sd[:, x], strict=True)
         )
         return f"The standard deviation of the least certain share: {widths}."

@@ -193,8 +193,10 @@ class Channel(AbstractMatrix):
     def _set_law(self):
         """Make the law of the columns from the counts of a validation study, and the matrix its mean."""
         counts = checks.reals(self.counts, "counts", "numbers, one row a report, one column a category", ndim=None)
-        if counts.ndim != 2 or counts.shape[1] < 2 or (counts < 0).any():
-            raise ArgumentError(f"counts must be (reports, categories) and not negative, got {shown(self.counts)}.")
+        if counts.ndim != 2 or min(counts.shape) < 2 or (counts < 0).any():
+            raise ArgumentError(
+                f"counts must be (reports, categories), two or more each, not negative, got {shown(self.counts)}."
+            )
         if (counts != np.floor(counts)).any():
             raise ArgumentError(f"counts must be whole numbers of trials, got {shown(self.counts)}; shares are the matrix.")
         stated = counts.shape if self.matrix is None else np.shape(self.matrix)
@@ -276,6 +278,7 @@ class Channel(AbstractMatrix):
             about = "" if self.law is None else "about "
             who = [f"{about}{_share(self.matrix[row, x])} in {categories[x]!r}" for x in order]
             named = " and ".join([*([", ".join(who[:-1])] if who[:-1] else []), who[-1]]) if who else ""
+            named = f"before the reports, {named}" if about and named and not said else named
             said.append(
                 f"{named[0].upper()}{named[1:]} say {self.answers[row]!r}."
                 if named

@@ -75,8 +75,10 @@ def _refuse(model):
     if isinstance(prior, lists.Listed):
         raise InfeasibleError("Maximum likelihood is not for the trait of lists; take the posterior.")
     if isinstance(prior, Beside) and (reports.weighted or prior.effects):
-        what = "through an uncertain device" if isinstance(prior, devices.Tried) else "beside those who deny"
-        raise InfeasibleError(f"Maximum likelihood {what} has no weights and no groups; take the posterior.")
+        tried = isinstance(prior, devices.Tried)
+        what = "through an uncertain device" if tried else "beside those who deny"
+        way = ", or the device's known() at the quantiles of its laws" if tried else ""
+        raise InfeasibleError(f"Maximum likelihood {what} has no weights and no groups; take the posterior{way}.")
     if why := devices.unidentified(reports.pooled):
         raise InfeasibleError(why)
     if prior.monotone:

@@ -177,10 +177,14 @@ class Predicted:
             return None
         chosen = FAMILIES[checks.choice(family, "family", tuple(FAMILIES))]
         open_ = set().union(*(columns_of(one) for one in itertools.chain(*formula.terms) if not _is_private(one)))
-        if len(names) > 1 or names & open_ or formula.groups or formula.paths:
+        if formula.groups or formula.paths:
             raise ArgumentError(
-                "formula must have common terms only beside one private(answer), whose column is no other term, got "
-                f"{shown(formula.text)}."
+                "formula must have no groups, steps or curves beside private(answer); the formula that private states may, "
+                f"got {shown(formula.text)}."
+            )
+        if len(names) > 1 or names & open_:
+            raise ArgumentError(
+                f"formula must have one private(answer), whose column is no other term, got {shown(formula.text)}."
             )
         if () not in formula.terms:
             raise ArgumentError("formula must keep its intercept beside private(answer).")

@@ -12,6 +12,7 @@ from ldpbayes.pages.tables import TableRows, filled, interval_of, numbers_of, pe
 from ldpbayes.regression import figures, page
 from ldpbayes.regression.predictor import FAMILIES
 from ldpbayes.regression.predictor_maximum import OutcomeMaximum
+from ldpbayes.regression.predictor_target import form_decides
 from ldpbayes.regression.questions import comparisons
 from ldpbayes.result.facts import facts_of
 
@@ -34,7 +35,8 @@ def of_posterior(result) -> Page:
         rows = TableRows(summary, "outcome")
         spec = spec_of(summary["outcome_sd_sd"].values)
         tables.append(rows.table(f"sd of {y} given the answer and the covariates", prefix="outcome_sd_", spec=spec))
-    notes = [*whole.notes, *stated(facts, (Kind.WARNING, "contradiction"), (Kind.METHOD, "form"))]
+    of_form = Kind.WARNING if form_decides(facts) else Kind.METHOD
+    notes = [*whole.notes, *stated(facts, (Kind.WARNING, "contradiction"), (of_form, "form"))]
     of_mean, of_ends = float(effect["mcse"].max()), float(np.maximum(effect["lower_error"], effect["upper_error"]).max())
     by_draws = f"Differences are averages over draws: Monte Carlo error {of_mean:.2g} of the mean, {of_ends:.2g} of an end."
     notes.append(Note(Kind.METHOD, by_draws))

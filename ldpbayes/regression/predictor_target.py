@@ -369,9 +369,14 @@ def form_facts(target: OutcomeTarget, z: np.ndarray) -> dict[str, Any]:
 
 def warn_of_form(said: Mapping[str, Any]) -> None:
     """Warn where reports contradict the form of the outcome, or where it tells more than they do, by ``form_facts``."""
-    for sentence in (said["contradiction"], said["form"] if said["form_share"] > 0.5 else ""):
+    for sentence in (said["contradiction"], said["form"] if form_decides(said) else ""):
         if sentence:
             warn(sentence, DiagnosticWarning)
+
+
+def form_decides(said: Mapping[str, Any]) -> bool:
+    """Return whether the form of the outcome tells more of the effect than the reports do, by ``form_facts``."""
+    return said["form_share"] > 0.5
 
 
 def contradiction(asked: Any, p_value: float) -> str:

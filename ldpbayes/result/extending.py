@@ -52,7 +52,7 @@ def missing(name: str) -> MissingGroupError:
 def extend(result: Any, groups: tuple[str, ...], collection: Any = None, by: str | None = None) -> None:
     """Add groups to a result; ``Result.extend`` says what they hold, and what the arguments are."""
     need_result(result)
-    groups = checked_groups(groups)
+    groups = checked_groups(groups[0] if len(groups) == 1 else groups)  # a list too, as fit takes it
     if "regression" in facts_of(result):
         if refused := [group for group in groups if group != "log_likelihood"]:
             raise ArgumentError(f"groups must be 'log_likelihood' alone for a regression, got {refused[0]!r}.")

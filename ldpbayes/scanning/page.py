@@ -8,6 +8,7 @@ import numpy as np
 
 from ldpbayes.collections.tally import excess_of
 from ldpbayes.errors import listed, shown
+from ldpbayes.fitness.base import p_in_words
 from ldpbayes.fitness.constants import MIN_P_VALUE
 from ldpbayes.fitness.sums import CONSTANT, UNKNOWN, fitness_of_excess, shown_levels
 from ldpbayes.pages.page import Column, Kind, Note, Page, Table
@@ -153,16 +154,16 @@ def _monitored(result: Any) -> list[Note]:
     notes = [Note(Kind.WARNING, f"Cells differ in case only, such as {shown(name)}: are they one?") for name in twice[:1]]
     for drift in result.monitor.drifts:
         said = f"Drift between {drift.over}: χ² of support counts {drift.statistic:,.1f}, {drift.df:,.0f} degrees of freedom"
-        said += f", p = {drift.p_value:.3g}; the largest difference: {drift.worst}."
+        said += f", p = {p_in_words(drift.p_value)}; the largest difference: {drift.worst}."
         alike = drift.over == "cells" or not result.by
         said += "" if alike else " Files of several cells may hold different people."
         notes.append(Note(Kind.WARNING if alike and drift.p_value < MIN_P_VALUE else Kind.DIAGNOSTIC, said))
     for copies in result.monitor.duplicates:
         of = f" of {copies.channel}" if len(result.by_channel) > 1 else ""
-        chance = "" if np.isnan(copies.share_p_value) else f" (p ≤ {copies.share_p_value:.3g}, whatever P is)"
+        chance = "" if np.isnan(copies.share_p_value) else f" (p ≤ {p_in_words(copies.share_p_value)}, whatever P is)"
         said = f"Duplicates: {copies.share:.3%} of reports{of} repeat another one{chance}, {copies.expected:.3%} under the"
         said += " design at the estimated P; one came"
-        said += f" {number_of(copies.most, 'time')}, p ≤ {copies.p_value:.3g}."
+        said += f" {number_of(copies.most, 'time')}, p ≤ {p_in_words(copies.p_value)}."
         least = 2 * min(copies.p_value, copies.share_p_value)
         notes.append(Note(Kind.WARNING if least < MIN_P_VALUE else Kind.DIAGNOSTIC, said))
     return [*notes, Note(Kind.METHOD, result.monitor.needs)] if result.monitor.needs else notes

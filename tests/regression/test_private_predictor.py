@@ -479,7 +479,7 @@ def test_a_thousand_rows_take_some_seconds():
         ("normal ~ 0 + private(z)", {}, "intercept"),
         ("normal ~ private(z) + private(w)", {}, "private"),
         ("normal ~ report + private(report)", {}, "private"),
-        ("normal ~ x + private(z) + (1 | g)", {}, "common terms"),
+        ("normal ~ x + private(z) + (1 | g)", {}, "no groups"),
         ("normal ~ x + private(z)", {"private": "w ~ x"}, "private"),
         ("normal ~ x + private(z)", {"private": "z ~ normal"}, "outcome"),
         ("normal ~ x + private(z)", {"weights": "x"}, "weights"),
