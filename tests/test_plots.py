@@ -39,7 +39,7 @@ def test_forest_has_the_derived_quantities(minarets):
 
 def test_top_holds_for_the_plot(minarets, capsys, tmp_path, monkeypatch):
     (axes,) = plots.plot_forest(minarets, top=1).axes
-    assert ticks(axes) == ["carrier_honest", "pi", "t"] and "1 largest of 3" in axes.get_xlabel()
+    assert ticks(axes) == ["carrier_honest", "pi", "t"] and "1 largest of 3" in axes.get_xlabel().replace("\n", " ")
     seen = []
     monkeypatch.setattr(plots, "save_figure", lambda figure, path: seen.append(figure))
     run(capsys, "fit", "example:cheating", "--seed", 1, "--top", 2, "--plot", tmp_path / "x.png")

@@ -83,7 +83,7 @@ def plot_forest(result: Any, *, target: Any = "distribution", top: Any = 40, ax:
     elif shown.size < total:
         left_out = f" ({shown.size} largest of {total:,})"
     beside = "; below the line, as named" if below else ""
-    axes.set_xlabel(share_label(left_out + beside, decided, 30), fontsize=LABEL)
+    axes.set_xlabel(share_label(left_out + beside, decided, 30 if below else 38), fontsize=LABEL)
     return canvas.finish(title_of(result), handles)
 
 

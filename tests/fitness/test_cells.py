@@ -106,7 +106,8 @@ def test_a_cross_check_of_cells_joins_those_of_each():
             "convex_verdict": "the same",
             "enumeration_apart": 0,
         }
-        return xr.Dataset(data, {"category": ["no", "yes"], "channel": ["the collection"]})
+        data["away"] = (("estimator", "category"), np.zeros((1, 2)))
+        return xr.Dataset(data, {"category": ["no", "yes"], "estimator": ["mle"], "channel": ["the collection"]})
 
     def together(*parts):
         fits = check(cells_of(designs.warner(0.7), [p] * 2, 100, np.random.default_rng(0)))

@@ -254,7 +254,7 @@ KINDS = {
 }
 
 #: Kinds whose page has no figure: plot refuses them.
-WITHOUT_PICTURE = {"answer", "check of cells", "choice", "compliance", "fakes", "scan", "validation"}
+WITHOUT_PICTURE = {"answer", "check of cells", "choice", "compliance", "fakes", "scan"}
 
 
 def two_channels():
