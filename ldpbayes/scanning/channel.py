@@ -93,11 +93,15 @@ class ReportChannel:
 
     def parts(self, sums: ChannelSums) -> list[np.ndarray]:
         """Return of each cell the number of reports and how many support each label; none where that is not known."""
+        counts: Any
         if not self.countable:
             n, counts = sums.total("n"), sums.total("supports") if self.protocol.supports() is not None else []
+        elif not sums.rows:
+            return []
         else:
-            where, reports, many = sums.rows
-            n, each = np.bincount(where, many, len(sums.keys)), [where == i for i in range(len(sums.keys))]
+            (where, reports, many), cells = sums.rows, len(sums.keys)
+            n, ends = np.bincount(where, many, cells), np.cumsum(np.bincount(where, minlength=cells))
+            each = np.split(np.argsort(where, kind="stable"), ends[:-1])
             counts = [self._supported(reports[own], many[own]) for own in each]
         if any(counted is None or len(counted) > MAX_DRIFTED for counted in counts):
             return []
