@@ -16,9 +16,7 @@ def decided(variances: np.ndarray) -> np.ndarray:
     return np.clip(1 - variances, 0.0, 0.98)
 
 
-def middle(
-    target: Any, z: np.ndarray | None = None, *, given: bool = False
-) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+def middle(target: Any, z: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
     """Return (unknowns in the middle of the posterior, share of each effect that the reports decide or None, and Fisher's
     information on the log scales).
 
@@ -27,8 +25,6 @@ def middle(
     target : Target
     z : (u,) array, optional
         Where to start.
-    given : bool
-        Whether the scales stay, and what else is given: the mode of the others, then.
 
     Notes
     -----
@@ -41,10 +37,7 @@ def middle(
     """
     batches, z = target.batches, np.zeros(target.prior.n_unknowns) if z is None else np.array(z, dtype=float)
     free, variances, places = target.rest, np.ones(z.size), [batch.place for batch in batches]
-    if given:
-        free = np.setdiff1d(free, target.prior.pivots)
-    else:
-        z[places] = np.maximum(z[places], -1.0) if z.any() else -1.0  # the mode of a small scale is far from its mass
+    z[places] = np.maximum(z[places], -1.0) if z.any() else -1.0  # the mode of a small scale is far from its mass
 
     def density(x):
         point = z.copy()
@@ -63,7 +56,7 @@ def middle(
     before, length, information = (np.full(len(batches), start) for start in (0.0, 1.0, 1.0))
     for _ in range(20):
         z[free], _, coordinates = climb(density, newton, z[free], steps)
-        if given or not batches:
+        if not batches:
             return z, None, information
         variances[free] = coordinates.variances
         gained = 0.0

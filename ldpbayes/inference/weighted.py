@@ -1,8 +1,8 @@
 """Weighted draws: a mode, a proposal about it, weights on the true density, a verdict, and more draws for exact ends.
 
 1. Newton's method finds the mode of the density in the unknowns. Where effects have learnt scales, the middle of
-   the posterior takes its place. Coordinates are then the scales, and the effects given the scales
-   (inference.conditional).
+   the posterior takes its place. Coordinates are then the scales, and the effects given the scales. Where it hangs on P
+   what reports say of a device, they are P's unknowns, and the device's given these (inference.conditional).
 2. A multivariate t about it, beside wider ones, proposes draws. The next are proposed by t distributions with the means and
    covariances of clusters of these draws, weighted by the true density, and others at places where weights are large,
    until weights hold or rounds are over.
@@ -112,7 +112,7 @@ class Weighting:
 
     def cost(self, target: Target) -> float:
         """Return how many entries of the likelihood a draw is worth, with a Cholesky factor given scales."""
-        factor = target.prior.n_unknowns**3 / 3 / self.entry if target.batches else 0.0
+        factor = target.prior.n_unknowns**3 / 3 / self.entry if target.batches or target.prior.pivots else 0.0
         return self.draw + target.reports.visited + factor
 
     def affordable(self, target: Target, width: int = 1) -> int:
@@ -264,18 +264,19 @@ class Proposal:
         size = first = target.prior.n_unknowns
         frame: Arrow | Conditional
         if target.batches:
-            frame = Conditional(target, None if mode is None else mode[0])
-            first = frame.places.size
+            frame, others = Conditional(target, None if mode is None else mode[0]), []
         else:
             centre, values, vectors = find_mode(target, np.zeros(size), watch) if mode is None else mode
-            frame = Arrow.along(centre, vectors / np.sqrt(values))
-
+            frame, others = Arrow.along(centre, vectors / np.sqrt(values)), target.others(centre, weighting.deep)
+            if target.prior.pivots and not others:
+                frame = Conditional(target, centre)
+        if isinstance(frame, Conditional):
+            first = frame.places.size
         rest = Johnson.standard(size - first) if size > first else None
         proposes = target.prior.unknowns(1, np.random.default_rng(0)) is not None
         prior = FromPrior(target.prior, frame) if proposes else None
         law = StudentT.standard(first, weighting.degrees)
         proposal = cls(target, frame, law, rest, prior, weighting)
-        others = [] if target.batches else target.others(centre, weighting.deep)
         if not others:
             return proposal
         laws = [law]

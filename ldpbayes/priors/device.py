@@ -258,6 +258,17 @@ class WithDevice(AbstractParts):
         of = self._order
         return [batch._replace(place=int(of[batch.place]), span=of[batch.span]) for batch in self.answers.varying]
 
+    @property
+    def pivots(self) -> list[int]:
+        """Places of the unknowns of P, where it hangs on a category's share what reports say of the device.
+
+        Not of many cells, in some of which every category is seen: P has more unknowns than the device then.
+        """
+        seen = [np.unique(self.law.category[places >= 0]).size for places in self.law.places]
+        if self.varying or min(seen) == self.answers.n_categories or self.answers.n_unknowns > self._layout[1]:
+            return []
+        return self._order[: self.answers.n_unknowns].tolist()
+
     def exchanged(self, z: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return z with a device that reports to two answers the other way round, for all that its law may exchange."""
         own, (at, size) = [part for _, part in self._each(z)[1:]], self._layout
