@@ -6,7 +6,7 @@ ROW_ENTRIES = 2**24
 COUNTED_ENTRIES = 2**22
 #: Mathematics: A share that is as good as zero.
 TINY = 1e-12
-#: Mathematics: |z| that shows at a size of 0.05, and by how many sds more is needed to show in 95 % of collections.
-SHOWN, SURE = 1.959964, 1.644854
+#: Display: Chance with which a test shows another ε that is said to show.
+SURE = 0.95
 #: Rule: A p-value below this is pointed out beside an answer that was not asked for a test.
 MIN_P_VALUE = 0.01

@@ -4,13 +4,13 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from ldpbayes.arrays import FloatArray
 from ldpbayes.collections import Cells
 from ldpbayes.fitness.base import Check, Fitness
 from ldpbayes.fitness.cells import verdict_of_cells
-from ldpbayes.fitness.constants import SHOWN, SURE
+from ldpbayes.fitness.constants import SURE
 from ldpbayes.fitness.structural import LEAST_REPORTS
 from ldpbayes.likelihoods import Summary
 from ldpbayes.protocols.base import AbstractProtocol
@@ -92,30 +92,34 @@ def described(data: Any) -> dict[str, Any]:
     return {"fitness": sentence, "fitness_flagged": int(flagged)}
 
 
-def power(made: AbstractProtocol, read: AbstractProtocol, n: float) -> float:
-    """Return the chance that n reports of one protocol, read as those of another, do not add up to one (p < 0.05).
+def power(made: AbstractProtocol, read: AbstractProtocol, n: float, level: float = 0.05) -> float:
+    """Return the chance that n reports of one protocol, read as those of another, do not add up to one.
 
     Parameters
     ----------
     made, read : AbstractProtocol
         With a ``size_law``, and the sizes of reports being the same numbers under both.
     n : float
+    level : float
+        Size of the test.
     """
     law, other = read.size_law(), made.size_law()
     if law is None or other is None or law.variance <= 0:
         return math.nan
     moved, ratio = math.sqrt(n) * (other.mean - law.mean), math.sqrt(max(other.variance, 1e-300))
-    edge = SHOWN * math.sqrt(law.variance)
+    edge = -ndtri(level / 2) * math.sqrt(law.variance)
     return float(ndtr((moved - edge) / ratio) + ndtr((-moved - edge) / ratio))
 
 
-def shown_levels(protocol: AbstractProtocol, n: float) -> tuple[float, float] | None:
+def shown_levels(protocol: AbstractProtocol, n: float, level: float = 0.05) -> tuple[float, float] | None:
     """Return the ε next below and above that of a protocol with which n reports would not add up to one in 95 % of cases.
 
     Parameters
     ----------
     protocol : AbstractProtocol
     n : float
+    level : float
+        Size of the test.
 
     Returns
     -------
@@ -125,15 +129,15 @@ def shown_levels(protocol: AbstractProtocol, n: float) -> tuple[float, float] | 
     law = protocol.size_law()
     if law is None or law.variance <= 0 or protocol.at_level(protocol.epsilon) is None:
         return None
-    return tuple(_edge(protocol, n, far) for far in (1e-6, 50.0))  # type: ignore[return-value]
+    return tuple(_edge(protocol, n, level, far) for far in (1e-6, 50.0))  # type: ignore[return-value]
 
 
-def _edge(protocol, n, far):
+def _edge(protocol, n, level, far):
     """Return the ε closest to that of the protocol, towards ``far``, that shows."""
 
     def shows(log_level):
         other = protocol.at_level(math.exp(log_level))
-        return power(other, protocol, n) >= ndtr(SURE)
+        return power(other, protocol, n, level) >= SURE
 
     near, limit = math.log(protocol.epsilon), math.log(far)
     steps = np.linspace(near, limit, 17)

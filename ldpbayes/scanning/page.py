@@ -137,9 +137,9 @@ def _sum_of_all(result: Any, sums: list) -> tuple[bool, Note]:
         said = _NO_LAW if law is None else CONSTANT if law.variance <= 0 else UNKNOWN
         return False, Note(Kind.METHOD, _KEPT if all(cell.keeps_reports for cell in result.collections()) else said)
     n = float(sum(n for _, n in known))
-    tested = fitness_of_excess(sum(excess for excess, _ in known), n)
+    tested = fitness_of_excess(sum(excess for excess, _ in known), n, MIN_P_VALUE)
     said = f"All cells together: {tested.verdict}"
-    levels = shown_levels(result.protocol, n) if len(result.protocols) == 1 else None
+    levels = shown_levels(result.protocol, n, MIN_P_VALUE) if len(result.protocols) == 1 else None
     if levels is not None:
         low, high = (f"{level:.4g}" if 0 < level < np.inf else "" for level in levels)
         ends = " or ".join(filter(None, (low and f"{low} and less", high and f"{high} and more")))

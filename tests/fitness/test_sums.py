@@ -169,9 +169,9 @@ def test_where_nothing_can_tell_it_is_said():
     assert lb.check(found).verdict.endswith("no sum can say whether they fit the design.")
     assert "many categories" in said(found)
     assert shown_levels(UnaryEncoding.symmetric(2, 1.0), N) == (0.0, np.inf)
-    low, high = shown_levels(MAKERS["OUE"](1.0), N)
-    for level in (low, high):
-        assert power(MAKERS["OUE"](level), MAKERS["OUE"](1.0), N) == pytest.approx(0.95, abs=1e-3)
+    for size in (0.05, 0.01):
+        for level in shown_levels(MAKERS["OUE"](1.0), N, size):
+            assert power(MAKERS["OUE"](level), MAKERS["OUE"](1.0), N, size) == pytest.approx(0.95, abs=1e-3)
 
 
 @pytest.mark.parametrize("name", ["OUE", "RAPPOR"])
