@@ -180,7 +180,7 @@ def test_nuts_on_the_textbook_model(family):
     textbook = runpy.run_path(str(MODELS / "regression_on_private_answer.py"))["model"]
     columns = np.column_stack([np.ones(len(frame)), frame["x"]])
     with textbook(columns, frame["report"], frame[family], DEVICE.channel(), family):
-        trace = pm.sample(2000, tune=1000, chains=4, cores=1, random_seed=1, progressbar=False).posterior
+        trace = pm.sample(5000, tune=1000, chains=4, cores=1, random_seed=1, progressbar=False).posterior
     theirs = np.concatenate([trace["gamma"], trace["beta"], trace["delta"].values[..., None]], axis=-1).reshape(-1, 5)
     summary = found["summary"].to_dataset()
     ours = {
