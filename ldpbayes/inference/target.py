@@ -212,7 +212,7 @@ class Target:
     @property
     def normality(self) -> float:
         """The normality of bending.Bend."""
-        return 1.0 if self.prior.local() is None else self.bounded
+        return 1.0 if self.prior.cell_unknowns() is None else self.bounded
 
     @cached_property
     def kernel(self) -> tuple | None:

@@ -63,7 +63,7 @@ class HMC(AbstractPosterior):
                 "The method hmc is for priors over all cells and for random walks over ordered categories, such as smooth; "
                 f"this one is {prior.describe()}."
             )
-        shaped = problem.alone or (prior.local() or prior.spectrum(np.zeros(prior.n_unknowns))) is not None
+        shaped = problem.alone or (prior.cell_unknowns() or prior.spectrum(np.zeros(prior.n_unknowns))) is not None
         if prior.n_unknowns > CURVATURES.most_dense and not shaped:
             return Refusal(
                 f"The method hmc takes at most {CURVATURES.most_dense} unknowns of a prior that does not state how they "

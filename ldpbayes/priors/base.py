@@ -291,13 +291,13 @@ class AbstractPrior(abc.ABC):
         """The form of the logits that engines compile as a whole, where they have it, else None."""
         return None
 
-    def local(self) -> tuple[int, int] | None:
+    def cell_unknowns(self) -> tuple[int, int] | None:
         """Return (start, k) where z[start:] are k unknowns for each cell in turn, which move that cell only; else None."""
         return None
 
     def disjoint(self) -> tuple[int, int] | None:
         """Return (start, k) where z[start:] come k at a time and no cell depends on two of these, else None."""
-        return self.local()
+        return self.cell_unknowns()
 
     def spectrum(self, z: np.ndarray) -> tuple[int, np.ndarray, np.ndarray] | None:
         """Return (start, σ, weights) where z is (centre, …, effects) and their Hessian is nearly block diagonal.

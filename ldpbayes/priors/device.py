@@ -132,7 +132,7 @@ class IndependentCells(AbstractPrior):
     def pullback(self, z: np.ndarray, dp: np.ndarray) -> np.ndarray:
         return np.concatenate([self.each.pullback(*pair) for pair in zip(self._of_cells(z), dp, strict=True)])
 
-    def local(self) -> tuple[int, int]:
+    def cell_unknowns(self) -> tuple[int, int]:
         return 0, self.each.n_unknowns
 
     def pymc(self, name: str) -> "TensorVariable":
@@ -215,7 +215,7 @@ class WithDevice(AbstractParts):
     @cached_property
     def _layout(self) -> tuple[int, int]:
         """Where the unknowns of the device begin, and how many they are."""
-        answers, local = self.answers, self.answers.local()
+        answers, local = self.answers, self.answers.cell_unknowns()
         last = answers.n_unknowns if local is None else local[0]
         return min((batch.place for batch in answers.varying), default=last), sum(x.n_unknowns for x in self._devices)
 
@@ -244,8 +244,8 @@ class WithDevice(AbstractParts):
     def pullback(self, z: np.ndarray, dp: np.ndarray) -> np.ndarray:
         return self._placed(super().pullback(z, dp))
 
-    def local(self) -> tuple[int, int] | None:
-        local = self.answers.local()
+    def cell_unknowns(self) -> tuple[int, int] | None:
+        local = self.answers.cell_unknowns()
         return None if local is None else (local[0] + self._layout[1], local[1])
 
     def spectrum(self, z: np.ndarray) -> tuple[int, np.ndarray, np.ndarray] | None:

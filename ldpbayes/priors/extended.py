@@ -109,7 +109,7 @@ class Extended(AbstractPrior):
     def places(self) -> tuple[np.ndarray, np.ndarray]:
         """Where the unknowns of the answers stand, and where those of the shares do, (cells, shares)."""
         cells, size, each = self.shape[0], self.answers.n_unknowns, sum(len(laws) for _, laws in self.laws)
-        local, varying = self.answers.local(), self.answers.varying
+        local, varying = self.answers.cell_unknowns(), self.answers.varying
         if local is not None:
             start, width = local
             first = start + (width + each) * np.arange(cells)[:, None]
@@ -202,8 +202,8 @@ class Extended(AbstractPrior):
     def coords(self) -> dict[str, Sequence]:
         return self.answers.coords()
 
-    def local(self) -> tuple[int, int] | None:
-        each, places = self.places[1].shape[1], self.answers.local()
+    def cell_unknowns(self) -> tuple[int, int] | None:
+        each, places = self.places[1].shape[1], self.answers.cell_unknowns()
         if places is None:
             return None if self.answers.varying else (self.answers.n_unknowns, each)
         return places[0], places[1] + each

@@ -165,7 +165,7 @@ class Hierarchical(AbstractSoftmax):
     def multiplied(self) -> Mapping[str, str]:
         return {"scale": ""}
 
-    def local(self) -> tuple[int, int] | None:
+    def cell_unknowns(self) -> tuple[int, int] | None:
         return None if self.field_.make else (self._width + self._scales, self._width)
 
     def spectrum(self, z: np.ndarray) -> tuple[int, np.ndarray, np.ndarray]:
@@ -175,7 +175,7 @@ class Hierarchical(AbstractSoftmax):
 
     @cached_property
     def linear(self) -> Linear | None:  # type: ignore[override]  # cached
-        alone, cells = self.local() is not None, np.arange(self.n_cells)
+        alone, cells = self.cell_unknowns() is not None, np.arange(self.n_cells)
         if not alone and self.n_cells > MAX_ROOT:
             return None
         index = np.stack([np.zeros_like(cells), 1 + cells], axis=1).ravel()  # the centre, and the effect of the cell

@@ -399,3 +399,15 @@ def test_ends_of_a_share_that_may_be_zero(trials, cells):
         assert result.attrs["method"] == "weighted" and result.attrs["converged"]
         assert (np.abs(ends[:2] - reference[:2]) < 4 * np.hypot(ends[2:], reference[2:])).all()
         assert (np.array(ends[2:]) < 0.1 * sd).all()
+
+
+@pytest.mark.parametrize("prior", ["flat", "learnt", "smooth", "floor"])
+def test_every_named_prior_has_a_gradient_beside_a_device(prior):
+    """Of the smooth prior a setting had the name of a method: fits through an uncertain device ended in a traceback."""
+    device = Channel(counts=[[40, 3, 1], [5, 30, 4], [1, 2, 25]])
+    problem = problem_of(with_outcomes(survey(device, [150, 90, 60], ["a", "b", "c"])), prior)
+    target = Target(problem.prior, Apart(problem.likelihoods))
+    z = np.random.default_rng(1).normal(0, 0.5, problem.prior.n_unknowns)
+    slope, steps = target.value_and_gradient(z)[1], 1e-5 * np.eye(z.size)
+    by_differences = [(target.value_and_gradient(z + h)[0] - target.value_and_gradient(z - h)[0]) / 2e-5 for h in steps]
+    np.testing.assert_allclose(slope, by_differences, rtol=1e-4, atol=1e-5)
