@@ -25,7 +25,7 @@ LEVEL, RANKED = 0.01, 99
 SUMMARY = pathlib.Path(__file__).with_name("regression.csv")
 #: name → (formula, protocol, people, replications, draws a chain)
 CASES = {
-    "binary": ("answer ~ x + g", warner(0.85), 200, 400, 500),
+    "binary": ("answer ~ x + g", warner(0.85), 200, 200, 500),
     "three categories": ("answer ~ x", lb.GRR(3, 2.0), 200, 200, 500),
     "sets": ("answer ~ x", UnaryEncoding.optimized(3, 2.0), 200, 200, 500),
     "groups": ("answer ~ x + (1 | g)", warner(0.9), 150, 200, 250),

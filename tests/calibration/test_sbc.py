@@ -24,12 +24,13 @@ from ldpbayes.road.methods import METHODS
 
 #: What a fit warns of, such as a single short chain, is no matter of ranks.
 pytestmark = pytest.mark.filterwarnings("ignore::ldpbayes.errors.LDPBayesWarning")
-#: Settings and replications. Every third draw of NUTS is nearly independent.
+#: Settings and replications: of 400, 200 and 100 every second run shows ranks that .2, .3 and .4 posterior sd have moved.
+#: Every third draw of NUTS is nearly independent.
 ENGINES = {
     "exact": (dict(draws=RANKED, chains=1), 400),
     "quadrature": (dict(draws=RANKED, chains=1), 400),
     "surrogate": (dict(draws=1000, chains=1), 200),
-    "nuts": (dict(draws=3 * RANKED, chains=1, tune=300), 200),
+    "nuts": (dict(draws=3 * RANKED, chains=1, tune=300), 100),
     "pair_slice": (dict(draws=11, chains=9, tune=100, thin=10), 200),
 }
 #: Protocols of the table that the separable exact method applies to.

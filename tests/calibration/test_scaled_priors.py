@@ -1,4 +1,4 @@
-"""Who decides, by power-scaling, against full refits: 300 random fits, ``make calibrate``.
+"""Who decides, by power-scaling, against full refits: 150 random fits, ``make calibrate``.
 
 The prior is Jeffreys' or the learnt one. Every fit is made again with α·0.8 and α·1.25 (for the learnt prior: with the
 median times these), without draws; the verdict on each category follows from the moments of the refits. Categories one of
@@ -19,7 +19,7 @@ from ldpbayes.priors import Learnt
 
 SUMMARY = pathlib.Path(__file__).with_name("scaled_priors.csv")
 #: Fits, and how near a threshold a measure may be, as a share of it.
-FITS, NEAR = 300, 0.2
+FITS, NEAR = 150, 0.2
 #: Times that the moments of the refits are drawn again within their errors.
 DRAWN_AGAIN = 200
 

@@ -36,7 +36,7 @@ SBC = {
     "grr-20": (GRR(20, 1.0), 1000, 400),
     "subset-8": (SubsetSelection(8, 1.0), 200, 400),
     "hadamard-12": (HadamardResponse(12, 1.0), 400, 400),
-    "oue-12": (UnaryEncoding.optimized(12, 1.0), 3000, 200),
+    "oue-12": (UnaryEncoding.optimized(12, 1.0), 3000, 100),
 }
 #: Draws made for each that a truth is ranked among.
 EACH = 8

@@ -9,9 +9,9 @@ import ldpbayes as lb
 from ldpbayes.protocols import Channel, Uncertain, warner
 
 DEVICES = {
-    "validated test": (Channel(counts=[[95, 12], [5, 88]]), 200),
-    "validated test, few trials": (Channel(counts=[[18, 3], [1, 9]]), 150),
-    "spinner": (warner(Uncertain.counted([70, 30])), 100),
+    "validated test": (Channel(counts=[[95, 12], [5, 88]]), 100),
+    "validated test, few trials": (Channel(counts=[[18, 3], [1, 9]]), 80),
+    "spinner": (warner(Uncertain.counted([70, 30])), 70),
     "three categories": (Channel(counts=[[40, 3, 1], [5, 30, 4], [1, 2, 25]]), 50),
 }
 
@@ -46,5 +46,5 @@ def test_intervals_cover_p_and_the_device():
     assert np.concatenate(trusted).mean() >= 0.99  # 2,000 draws of NUTS may be worth a few less than 400
     for name, of in (("P", [one[:, 0] for one in held]), ("device", [one[:, -1] for one in held])):
         share, size = np.concatenate(of).mean(), sum(map(len, of))
-        assert size == 500
+        assert size == 300
         assert abs(share - 0.95) < 3 * np.sqrt(0.95 * 0.05 / size), (name, share)

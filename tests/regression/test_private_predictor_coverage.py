@@ -11,7 +11,7 @@ import ldpbayes as lb
 from ldpbayes.protocols.designs import forced_response
 from ldpbayes.result.facts import facts_of
 
-SURVEYS, PEOPLE = 400, 500
+SURVEYS, PEOPLE = 200, 500
 DIE = forced_response(2 / 3, (1, 1))
 #: Stated to ``regress`` as well: under its default, many surveys have nobody with one of the answers.
 SCALE = {"Intercept": 1.0, "x": 0.5, "private(z)": 1.0}
