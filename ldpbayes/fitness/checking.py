@@ -19,7 +19,7 @@ from ldpbayes.fitness.copies import copies_checks
 from ldpbayes.fitness.devices import fit_of_devices
 from ldpbayes.fitness.goodness import REPLICATIONS, goodness_of_fit, listed
 from ldpbayes.fitness.nested import compliance_test, equality_test
-from ldpbayes.fitness.structural import structural_checks, support_checks
+from ldpbayes.fitness.structural import channels_agree, structural_checks, support_checks
 from ldpbayes.fitness.sums import combined, fitness_of_sums
 from ldpbayes.likelihoods import Summary
 from ldpbayes.presenting import recorded
@@ -149,6 +149,8 @@ def _check_one(
         checks_made += structural_checks(tally)
         if tally not in tallies or not compared:
             checks_made += support_checks(tally)
+    if (left or not compared) and not collection.weighted and collection.wrapper is None:
+        checks_made += channels_agree(collection)
     checks_made += copies_checks(collection, estimate)
     wrapper = None if collection.weighted else collection.wrapper
     tested = wrapper is not None and wrapper.tested and collection.noncompliance().identified

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc, chdtrc, ndtr
 
 from ldpbayes.arrays import FloatArray, blocks, log_choose
-from ldpbayes.collections import Tally
+from ldpbayes.collections import Collection, Tally
 from ldpbayes.fitness.base import RARE, Check
 from ldpbayes.fitness.constants import ROW_ENTRIES
 from ldpbayes.fitness.goodness import LEAST_EXPECTED
@@ -112,6 +112,47 @@ def support_checks(tally: Tally) -> Iterator[Check]:
     law = tally.protocol.report_law()
     if law is not None and law.kind == "bits":
         yield from _set_bits(tally, law)
+
+
+def channels_agree(collection: Collection) -> Iterator[Check]:
+    """Yield the test that all channels estimate the same shares, where two or more of them have an unbiased estimate.
+
+    Every estimate is compared with their mean, weighted by precision: z of category x in channel k is their difference over
+    √(V_kx − V_x), with the exact variances at the mean. The p-value is that of the largest |z| times the number of z's, one
+    for each category of two channels, whose z's are equal.
+
+    Parameters
+    ----------
+    collection : Collection
+
+    Yields
+    ------
+    Check
+    """
+    decoded = [
+        (tally, decoder)
+        for tally in collection.tallies
+        if tally.n_reports >= LEAST_REPORTS
+        and (decoder := tally.protocol.decoder()) is not None
+        and decoder.rank == collection.n_categories
+        and not tally.protocol.caveat
+    ]
+    if len(decoded) < 2:
+        return
+    estimates = np.array([decoder.oracle(tally.rows) for tally, decoder in decoded])
+    mean = np.full(collection.n_categories, 1 / collection.n_categories)
+    for _ in range(2):
+        variances = np.array([decoder.variance(mean, tally.n_reports, "distribution") for tally, decoder in decoded])
+        pooled = (estimates / variances).sum(axis=0) / (1 / variances).sum(axis=0)
+        mean = np.maximum(pooled, 0.0) / np.maximum(pooled, 0.0).sum()
+    z = (estimates - pooled) / np.sqrt(variances - 1 / (1 / variances).sum(axis=0))
+    worst, category = np.unravel_index(np.abs(z).argmax(), z.shape)
+    largest, number = float(z[worst, category]), collection.n_categories * (len(decoded) if len(decoded) > 2 else 1)
+    said = " and ".join(f"{shares[category]:.3g} in {t.name!r}" for (t, _), shares in zip(decoded, estimates, strict=True))
+    detail = f"share of {collection.categories[category]!r}: {said}" if len(decoded) == 2 else ""
+    p_value = min(1.0, 2 * number * float(ndtr(-abs(largest))))
+    name = "difference of the channels' estimates"
+    yield Check(name, "", largest, math.nan, p_value, "upper bound", detail=detail)
 
 
 def _set_bits(tally: Tally, law: Any) -> Iterator[Check]:

@@ -226,6 +226,26 @@ def test_crafted_reports_of_a_typical_size_are_seen_by_their_pairs():
     assert "pairs of" in found.verdict and "copies of" in found.verdict
 
 
+def test_channels_of_bits_whose_categories_are_in_another_order_are_flagged():
+    """Either channel by itself fits; where the reports of one can be listed, the other may be listed or not."""
+    rng, p = np.random.default_rng(4), zipf(20)
+    days = [UnaryEncoding.optimized(20, 1.0), UnaryEncoding.optimized(20, 2.0), GRR(20, 3.0)]
+    for first, second in ((days[0], days[1]), (days[2], days[0])):
+        tallies = [
+            Tally(day, *day.simulate(rng.multinomial(3000, shares), rng), name=name)
+            for name, day, shares in (("Monday", first, p), ("Tuesday", second, p[::-1]))
+        ]
+        found = check(collection_of(*tallies))
+        assert found.flagged
+        worst = min(found.checks, key=lambda one: one.p_value)
+        assert "channels" in worst.name and "Monday" in worst.detail
+        assert not any(check(collection_of(one)).flagged for one in tallies)
+        oracles = [tally.protocol.decoder().oracle(tally.rows) for tally in tallies]
+        variances = [tally.protocol.decoder().variance(p, 3000, "distribution") for tally in tallies]
+        z = (oracles[0] - oracles[1]) / np.sqrt(variances[0] + variances[1])
+        assert abs(worst.statistic) == pytest.approx(abs(z).max(), rel=0.2)  # the variances at the mean of both
+
+
 def test_support_counts_below_what_any_population_has_are_flagged():
     protocol = GRR(3000, 5.0)
     reports = protocol.privatize(np.random.default_rng(0).choice(1500, 200_000), np.random.default_rng(1))

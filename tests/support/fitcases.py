@@ -58,6 +58,7 @@ DESIGNS = {
         np.array([0.9, 0.08, 0.02]),
         400,
     ),
+    "two epsilons, not listed": ([UnaryEncoding.optimized(20, 1.0), UnaryEncoding.optimized(20, 3.0)], zipf(20), 1000),
     "olh, few": ([LocalHashing(20, 1.0)], zipf(20), 200),
 }
 
