@@ -69,7 +69,9 @@ def decision_given(
             many = f"{moving:,} of {total:,} shares, which hold {100 * share:.0f} % of people,"
         at = scaled.verdict > 0
         farthest = (scaled.moves[at] / scaled.sd[at]).max()
-        moved = f"with twice its weight the mean or an end of {many} would move by up to {farthest:.1g} sd"
+        uncertain = collection is not None and collection.device_law is not None  # whose law is a prior too
+        moved = f"with twice {'the weight of the prior of P' if uncertain else 'its weight'} the mean or an end of "
+        moved += f"{many} would move by up to {farthest:.1g} sd"
         moved += ", and the reports do not narrow them" if by == "prior" else ""
         held = f"the prior holds more than half of the information on {many.rstrip(',')}"  # ends stand at 0 and 1
         reasons.append(moved if farthest > SENSITIVITY.moved else held)

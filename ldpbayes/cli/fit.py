@@ -64,8 +64,9 @@ def command(
     outputs.check()
     tree = fit(collection, **posterior | {"prior": belief, "exclude": exclude}, progressbar=outputs.shows_progress)
     content = outputs.page_of(tree, posterior["random_seed"], tree.attrs["random_seed"], collection=collection)
-    if outputs.explain and not collection.by:  # the method is chosen for every cell apart
-        considered = show(select_method(collection, belief, exclude=exclude), title="Methods").tables
+    if outputs.explain and not collection.by and posterior["method"] == "auto":  # it is chosen for every cell apart
+        sizes = {name: posterior[name] or None for name in ("draws", "chains")}
+        considered = show(select_method(collection, belief, exclude=exclude, **sizes), title="Methods").tables
         content = dataclasses.replace(content, tables=(*content.tables, *considered))
     outputs.show(content, result=tree)
     return printing.status_of(tree)

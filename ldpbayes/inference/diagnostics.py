@@ -15,7 +15,7 @@ from ldpbayes.inference.verdict import Verdict, of_chains
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """Whether to trust a result: what its engine found, and the verdict of verdict(). The attrs of a result, by name.
+    """Whether to trust a result: what its engine found, and its Verdict. The attrs of a result, by name.
 
     Attributes
     ----------

@@ -42,8 +42,8 @@ class Trajectories:
         Draws of all chains in a round that says where the posterior lies; a quarter choose the number of steps. Bank:
         half and double show nothing.
     together : int
-        Draws of a chain between two looks at whether to stop. Derived: a fiftieth of what is asked by default, so that
-        Ctrl-C and a hopeless run end soon. Bank: half and double show nothing.
+        Draws of a chain between two looks at whether to stop. Derived: a twentieth of the thousand that a
+        chain has by default, so that Ctrl-C and a hopeless run end soon. Bank: half and double show nothing.
     """
 
     angle: float = 0.55 * math.pi
@@ -175,7 +175,7 @@ def sampled(density, chains, steps, draws, rng, watch):
             yield u, stats
             if stats["diverging"].any():
                 lost.append(int(stats["diverging"].sum()))
-            if lost or stats["accepted"].mean() < TRAJECTORIES.least_accepted / 2:
+            if lost or stats["accepted"].mean() < TRAJECTORIES.least_accepted / 2:  # the others do not make up for it
                 return
 
     runs = watch.finished(blocks())

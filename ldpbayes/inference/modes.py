@@ -24,7 +24,8 @@ class Looking:
         Independent draws of the posterior that they must be worth. Derived: with 20 the error of a share is .1, and where
         they are worth fewer, the reports say so much that they leave no two modes. Bank: half and double change no number.
     beyond : float
-        Share of the weight of the other draws that lies beyond the ends of their box. Derived: a fifth of LIMITS.unseen.
+        Share of the weight of the other draws that lies beyond the ends of their box. Derived: a fifth of
+        LIMITS.unseen, which leaves the rest to what no draw of the prior shows.
     gap : float
         Least distance from the box, in its widths, of what counts as another mode. Derived: the box of ten normal shares
         reaches 3.7 sd to either side, so that a quarter of its width ends 5.6 sd from the mean, where a normal law has

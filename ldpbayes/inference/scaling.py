@@ -34,8 +34,8 @@ class PowerScaling:
         Ends next to 0 and 1 cannot move: a move matters there, too, where more than this share of the information is the
         prior's. Derived: above a half the prior says more than the reports.
     floor : float
-        Share of a population below which a move does not matter. Derived: two in a thousand, which a table of three decimals
-        hardly shows.
+        Share of a population below which a move does not matter. Derived: two units of the third decimal, which is
+        the last that tables of shares show.
     """
 
     sensitive: float = 0.05

@@ -26,6 +26,7 @@ class Limits:
     k_hat : float
         Weights are accepted below this Pareto shape. The shape is asked for where the unseen share of weight may exceed
         ``unseen``. Derived: Vehtari et al. (2024, JMLR 25): above it the draws that a mean needs grow beyond what is made.
+        Their limit for S draws, 1 − 1/log₁₀ S, is below it under 2,200 draws; a fit makes 4,000 and more.
     unseen : float
         Share of all weight that may be expected beyond the largest weight drawn. Derived: a mean three sd away moves by
         .03 sd at most. As much of a posterior may lie where no draw is.
@@ -36,13 +37,13 @@ class Limits:
         interval whose end is off by .1 sd holds 94.4 to 95.5 %: φ(1.96) · .1 = .006.
     worst : float
         Of many quantities, this share with the fewest effective draws for squares may be few by chance. Derived: the level
-        of a customary test; the worst of at most twenty counts.
+        of a customary test; the worst of at most twenty counts. The sds of that share may be off by more than the others'.
     margin : float
         More draws aim at this multiple of what is asked, so that chance does not call for them again. Derived: an effective
         size of 400 is estimated with an sd of some 10 %, and two sd are a fifth.
     most : int
-        Times the draws made so far that the same method may go on to. Derived: errors fall to a quarter; what needs more
-        has another method that is cheaper.
+        Times the draws made so far that the same method may go on to. Derived: errors fall to a quarter. What needs more
+        goes to the next method, at last to NUTS.
     usual : int
         Draws of a default fit: where fewer are asked for, a sampler goes on as long as it would with these. Derived: four
         chains of 1,000, as every sampler of the field has; ends of intervals have errors of some .03 sd.
@@ -63,7 +64,7 @@ class Limits:
     def squares(self) -> float:
         """Share of the draws that weights must be worth for squared distances from the mean, which decide sds and tails.
 
-        Half as many as for means: the square of a normal quantity has twice the variance, in units of its own mean.
+        Half as many as for means give an sd the same error: of N normal draws a mean has sd/√N, an sd sd/√(2N).
         """
         return self.share / 2
 
@@ -225,15 +226,6 @@ def of_weights(
 def light_tails(k_hat: float, limits: Limits = LIMITS) -> bool:
     """Return whether weights have tails so light that their mean is known."""
     return k_hat < limits.k_hat
-
-
-def hopeless(k_hat: float, effective: float, drawn: int, limits: Limits = LIMITS) -> bool:
-    """Return whether the weights of a few hundred draws say that no number of them would be accepted.
-
-    A Pareto tail with a shape above one has no mean; such weights are given up where the most draws that the same method
-    goes on to would not be worth enough either.
-    """
-    return k_hat > 1 and limits.most * effective < limits.share * drawn
 
 
 def of_chains(r_hat: float, ess: float, divergences: int = 0, drawn: int | None = None, limits: Limits = LIMITS) -> Verdict:

@@ -191,7 +191,7 @@ def sampled(
 
 
 def _weighed(server, c, nodes, counts, rng, watch):
-    """Return (draws of a cell from all nodes, Weighted by the true likelihood; the node of each; Verdict).
+    """Return (draws of a cell from all nodes, WeightedDraws on the true likelihood; the node of each; Verdict).
 
     The weights are relative to the log-evidences that placed the nodes: the log of their mean says what the draws add.
     """
@@ -275,7 +275,7 @@ def _corrected(nodes, counts, weighed, enough):
     nodes : Nodes
     counts : (k,) array
         Draws of each.
-    weighed : dict of (server, cell) to (Weighted, node of each draw, Verdict)
+    weighed : dict of (server, cell) to (WeightedDraws, node of each draw, Verdict)
     enough : int
     """
     worth = {key: np.bincount(node, weights.weight, counts.size) for key, (weights, node, _) in weighed.items()}

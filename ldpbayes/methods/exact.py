@@ -157,7 +157,7 @@ class Exact(AbstractPosterior):
 def fit_alone(
     cells: Any, prior: Any, sizes: Mapping[str, Any], seeds: list[int], settings: Mapping[str, Any]
 ) -> list[MethodAnswer]:
-    """Return the Answers of cells whose posteriors are all exact, in one computation; none where some posterior is not.
+    """Return the MethodAnswers of cells whose posteriors are all exact, in one computation; none where some are not.
 
     Parameters
     ----------

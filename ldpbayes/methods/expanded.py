@@ -347,7 +347,7 @@ def _log_radius(engine, p):
 
 
 def weighed(draw, log_mass, counts, likelihood, rng, watch):
-    """Return (draws from the proposals of nodes, Weighted by the true likelihood, the node of each, Verdict).
+    """Return (draws from the proposals of nodes, WeightedDraws on the true likelihood, the node of each, Verdict).
 
     Parameters
     ----------

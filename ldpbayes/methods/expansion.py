@@ -116,7 +116,7 @@ class ExpansionAccuracy:
 
 
 def proposal_of(summary, alpha):
-    """Return the Proposal of a summary under Dirichlet(α): Π_x g^{α_x − 1} exp(b_x g − D_x g²/2), conditioned on Σ g = 1."""
+    """Return the TiltedProposal of a summary under Dirichlet(α): Π_x g^{α_x − 1} exp(b_x g − D_x g²/2), given Σ g = 1."""
     return expanded.TiltedProposal(expanded.ExpandedFactors(alpha, summary.linear, summary.tangent_curvature))
 
 

@@ -32,7 +32,7 @@ class OverFloors:
         κ.
     still : float
         Sds of P by which the mean of D may still move, all categories apart. Derived: the evidence moves by the square of
-        it. Bank: half and double change no number.
+        it. Bank: half and double change no number; of all of this file together half moves four of seven problems.
     least : float
         Part of a category's curvature that is left, at least, where E is integrated over. Derived: it keeps a factor proper;
         weights correct it. Bank: half and double change no number.
@@ -142,7 +142,7 @@ class OverFloors:
         return *factors.saddle_moments(), mass
 
     def proposal(self, prior):
-        """Return (Proposal of D, what gives E) under one prior."""
+        """Return (TiltedProposal of D, what gives E) under one prior."""
         *_, uneven, floor = self._sets(np.array([prior.share]), np.array([prior.alpha]))
         return expanded.TiltedProposal(uneven.take(self.group)), floor and tuple(array[self.group] for array in floor)
 

@@ -60,8 +60,8 @@ class HMC(AbstractPosterior):
         prior = problem.prior
         if problem.alone and prior.kind != "walk":
             return Refusal(
-                "The method hmc is for priors over all cells and for random walks over ordered categories, such as smooth; "
-                f"this one is {prior.describe()}."
+                "The method hmc is for priors over all cells and for random walks over ordered categories, such as smooth, "
+                f"without unknowns of a device or of people beside them; this one is {prior.describe()}."
             )
         shaped = problem.alone or (prior.cell_unknowns() or prior.spectrum(np.zeros(prior.n_unknowns))) is not None
         if prior.n_unknowns > CURVATURES.most_dense and not shaped:

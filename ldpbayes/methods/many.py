@@ -126,7 +126,7 @@ def _refuse(problem, method):
 
 
 def _servers(problems, method):
-    """Return (servers under a Dirichlet prior, Accuracy of reports of one collection that stand as a summary or None)."""
+    """Return (servers under a Dirichlet prior, ExpansionAccuracy of one collection whose reports are expanded, or None)."""
     kinds: dict = {SeparableServer: [], Expanded: []}
     checked, first = None, problems[0]
     for k, problem in enumerate(problems):
@@ -168,7 +168,7 @@ def _integrated(problem, summary, prior):
 
 
 def _accuracies(problems, entries, labels):
-    """Return the Accuracy of every summary, by entries of ``exact``.
+    """Return the ExpansionAccuracy of every summary, by entries of ``exact``.
 
     Raises
     ------

@@ -27,6 +27,9 @@ class Pace(NamedTuple):
 class Cost:
     """Seconds of one processor core where they were measured: they say beforehand how long moments take.
 
+    What would take longer than ``Watch.long`` gets Jeffreys' prior in place of a learnt one by rule, and what takes longer
+    than ``beside`` no Bayes factors.
+
     Attributes
     ----------
     factor : float

@@ -1,4 +1,4 @@
-"""A problem: likelihood times prior, of one collection or of all cells; the one place that asks what kind of data it has."""
+"""A problem: likelihood times prior, of one collection or of all cells."""
 
 import math
 from collections.abc import Mapping

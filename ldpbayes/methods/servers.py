@@ -243,8 +243,8 @@ class Expanded(Factored):
     Attributes
     ----------
     most : int
-        Categories above which the saddle point takes the place of integrals. Derived: its second order is as
-        accurate there, for its error falls as their number grows.
+        Categories above which the saddle point takes the place of integrals, whose transforms would take too long. Derived:
+        the error of its second order falls as one over their number; ``checked`` states it.
     """
 
     name, reweighs = "surrogate", True

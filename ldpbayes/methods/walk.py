@@ -79,7 +79,8 @@ class Filtered:
 
     Notes
     -----
-    Bank: half and double of any of its numbers show nothing; draws take the place of where they begin.
+    Bank: half and double of one number show nothing, for draws take the place of where they begin; of all numbers of this
+    file together, doubled, six of six problems are lost.
     """
 
     form: Forms

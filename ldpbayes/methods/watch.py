@@ -20,8 +20,8 @@ class Watch:
     interrupted : bool
         Whether one was cut short.
     long : float
-        Seconds that a fit takes without a word. Derived: twice the ten for which a reader's attention holds (Miller 1968,
-        AFIPS 33).
+        Seconds that a fit takes without a word, and for which cells without draws keep the learnt prior that the rule gives
+        them. Derived: twice the ten for which a reader's attention holds (Miller 1968, AFIPS 33).
     """
 
     shown: bool = False

@@ -103,6 +103,11 @@ class AbstractPrior(abc.ABC):
     #: linear in normal effects of a table's attributes; empty where a density is all.
     kind: ClassVar[str] = ""
 
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of the categories matters, beside unknowns of a device too."""
+        return self.kind == "walk"
+
     @classmethod
     def named(cls) -> "Mapping[str, Callable[[int], AbstractPrior]]":
         """Return the names under which users ask for this family, each with its maker from the number of categories."""

@@ -211,6 +211,10 @@ class WithDevice(AbstractParts):
         """The prior of P, and that of each unknown of the device."""
         return [self.answers, *self._devices]
 
+    @property
+    def ordered(self) -> bool:
+        return self.answers.ordered
+
     # ---- where the unknowns stand ----------------------------------------------------------------------------------------
     @cached_property
     def _layout(self) -> tuple[int, int]:

@@ -109,7 +109,7 @@ def by_private_group(
         The population that the records were drawn from, or these very records.
     method : {"auto", "smooth", "rounding", "recipe"}
     bins : int, optional
-        Number of bins; by default 100 for 1e4 records, 150 for 1e5 and 200 for 1e6.
+        Number of bins; by default 100 for 1e4 records, 140 for 1e5 and 200 for 1e6.
     draws, chains : int
         Draws per chain and chains, as in fit; the draws are independent.
     quantiles : sequence of float

@@ -199,6 +199,8 @@ class Channel(AbstractMatrix):
             )
         if (counts != np.floor(counts)).any():
             raise ArgumentError(f"counts must be whole numbers of trials, got {shown(self.counts)}; shares are the matrix.")
+        if not counts.any():
+            raise ArgumentError("counts must have a trial: all of them are 0.")
         stated = counts.shape if self.matrix is None else np.shape(self.matrix)
         if stated != counts.shape:
             raise ArgumentError(f"counts must have the shape of matrix, {stated}, got {counts.shape}.")

@@ -156,7 +156,7 @@ def _described(model, solution, ci_prob):
     if isinstance(prior, devices.Tried):
         stated, names = prior.estimates(solution.z, solution.inverse)
         data, coords = data | stated, coords | names
-    if not isinstance(prior, Beside) and solution.mixed is None:
+    if solution.mixed is None:
         average, average_errors = _average(prior, model.target.reports.sizes, solution)
         data |= {"average": (("category",), average), "average_errors": (("category",), average_errors)}
     if solution.mixed is not None:

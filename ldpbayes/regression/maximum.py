@@ -72,7 +72,7 @@ class Maximum(Answer):
         Of the coefficients of the other categories, the category running fastest.
     average, average_errors : (a,) DataArray
         Shares averaged over the respondents' covariates, with standard errors by the delta method; not beside effects of
-        groups, deniers or an uncertain device.
+        groups.
     denial, denial_errors : (denied,) DataArray
         Where some deny: their share where its columns are at their means, with its standard error.
     device, device_errors : (device_share,) DataArray

@@ -126,7 +126,7 @@ def constants(data: Any, prior: Any) -> dict[str, tuple]:
 
     Parameters
     ----------
-    data : as in build
+    data : Collection, Summarized or Cells
     prior : AbstractPrior or str
         Arrays of P's shape have P's dimensions.
     """

@@ -19,8 +19,9 @@ from ldpbayes.methods.base import AbstractPosterior
 from ldpbayes.methods.conjugate import fit_shared
 from ldpbayes.methods.exact import fit_alone
 from ldpbayes.methods.expansion import refuse_doubtful_cells
-from ldpbayes.methods.many import NEITHER, Cost, refuse_long
+from ldpbayes.methods.many import NEITHER, refuse_long
 from ldpbayes.methods.nodes import Placement
+from ldpbayes.methods.plan import Cost
 from ldpbayes.methods.problem import Joint, Problem, over_all, prior_of_cells, scaled
 from ldpbayes.methods.watch import Watch
 from ldpbayes.priors import AbstractPrior
@@ -373,12 +374,12 @@ def _answers(cells: Cells, belief: Any, request: Request) -> tuple[dict, dict[st
 
 def _about_order(collection: Any, prior: AbstractPrior) -> dict[str, str]:
     """Return the note on the order of the categories as an attr: where it is assumed, or would allow another prior."""
-    if prior.kind == "walk" and not collection.ordered:
+    if prior.ordered and not collection.ordered:
         return {
             "order": f"The prior takes the categories in the order {listed(collection.categories)}; check it, and state "
             "it with ordered = true."
         }
-    if collection.ordered and prior.kind != "walk":
+    if collection.ordered and not prior.ordered:
         return {"order": 'The categories are ordered: prior "smooth" lets neighbours share their reports.'}
     return {}
 

@@ -16,6 +16,7 @@ from ldpbayes.robust.constants import AT_MEANS
 #: Which column is left out first where there is little room: the largest number; 4 unless stated.
 _PRIORITY = {"mle": 3, "oracle": 5}
 _MCSE = "The same difference in Monte Carlo standard errors."
+_ENDS = "The end of the interval by NUTS less that by the other method, in standard errors of both: the larger of two."
 
 
 def of_crosscheck(check, *, title: str = "Cross-check") -> Page:
@@ -37,6 +38,7 @@ def _shares(check, heading):
         *(rows.number("mean", "mean"), rows.number("sd", "sd")),
         rows.number("difference_sd", "NUTS − mean (sd)", "+.3f", 2),
         rows.number("difference_mcse", "(MCSE)", "+.2f", 1, _MCSE),
+        rows.number("end_errors", "interval end (s.e.)", "+.2f", 4, _ENDS),
     ]
     for name in map(str, away["estimator"].values):
         of = f"{NAMES.get(name, name)} − mean (sd)"

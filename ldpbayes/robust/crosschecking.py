@@ -41,19 +41,21 @@ class CrossCheck(Answer):
 
     Over ``category``, of cells after ``cell``: ``mean`` and ``sd``, E[P|Y] and its posterior sd by the reference;
     ``difference_sd`` and ``difference_mcse``, NUTS's mean minus the reference's in posterior sd and in Monte Carlo standard
-    errors; ``verdict``. ``away`` (estimator, …, category): other means and point estimates minus the posterior mean, in
-    posterior sd. The estimator ``enumeration`` is the mean by the sum over all tallies of the true values, where it can be
-    taken and is not the reference; ``enumeration_apart``, whether it is further from the reference than MAX_MCSE errors of
-    NUTS. The estimator ``convex`` is cvxpy's maximum of the likelihood, from probabilities that the package's likelihoods
-    had no part in. ``convex_excess``: by how many nats the package's maximum is above it; ``convex_gap``: by how many it
-    may be below the true one, by its own certificate; ``convex_astray``, whether they differ by more than both
-    certificates; ``convex_verdict``, in words, or why there is none.
-    ``predictive_p`` and ``predictive_statistic`` (…, channel): the posterior predictive checks, the first of the whole
-    collection; no entry where the reports can be counted neither whole nor by support. ``reference`` and ``sampler``, the
-    methods of the two posteriors (``enumeration`` is the sum over all tallies of the true values: of few reports, where the
-    others draw), ``outcome`` and ``sampler_converged``, NUTS's own diagnostics, and ``fitness_p``, of the
-    tests that need no posterior, are of each cell. The attributes are question, sentence (one per finding), flagged:
-    whether anything is wrong; fitness and fitness_flagged; and random_seed, with which the same is found again.
+    errors; ``verdict``. ``lower`` and ``upper``, the ends of the interval by the method other than NUTS; ``end_sd`` and
+    ``end_errors``, NUTS's end minus that one in posterior sd and in standard errors of both, of the end with more of these.
+    ``away`` (estimator, …, category): other means and point estimates minus the posterior mean, in posterior sd. The
+    estimator ``enumeration`` is the mean by the sum over all tallies of the true values, where it can be taken and is not
+    the reference; ``enumeration_apart``, whether it is further from the reference than MAX_MCSE errors of NUTS. The
+    estimator ``convex`` is cvxpy's maximum of the likelihood, from probabilities that the package's likelihoods had no part
+    in. ``convex_excess``: by how many nats the package's maximum is above it; ``convex_gap``: by how many it may be below
+    the true one, by its own certificate; ``convex_astray``, whether they differ by more than both certificates;
+    ``convex_verdict``, in words, or why there is none. ``predictive_p`` and ``predictive_statistic`` (…, channel): the
+    posterior predictive checks, the first of the whole collection; no entry where the reports can be counted neither whole
+    nor by support. ``reference`` and ``sampler``, the methods of the two posteriors (``enumeration`` is the sum over all
+    tallies of the true values: of few reports, where the others draw), ``outcome`` and ``sampler_converged``, NUTS's own
+    diagnostics, and ``fitness_p``, of the tests that need no posterior, are of each cell. The attributes are question,
+    sentence (one per finding), flagged: whether anything is wrong; fitness and fitness_flagged; and random_seed, with which
+    the same is found again.
     """
 
     __slots__ = ()
@@ -143,6 +145,7 @@ def compared(collection, prior, random_seed, settings):
     difference = second["mean"].values - mean
     error = np.sqrt(second["mcse"].values ** 2 + mcse**2)
     in_mcse = np.divide(difference, error, out=np.zeros_like(error), where=error > 0)
+    end_sd, end_errors = _ends_apart(first, second, sd)
     known = known_devices(plain)
     estimates = {e.name: e for e in point_estimates(known)}
     convex, facts = _beside_cvxpy(known, estimates.get("mle"))
@@ -151,8 +154,9 @@ def compared(collection, prior, random_seed, settings):
     away = summed | {name: (e.distribution - mean) / sd for name, e in (convex | estimates).items()}
     checks_of = predictive_check(collection, reference, random_seed=random_seed)
     shares = {"mean": mean, "sd": sd, "difference_sd": difference / sd, "difference_mcse": in_mcse}
+    shares |= {end: first[end].values for end in ("lower", "upper")} | {"end_sd": end_sd, "end_errors": end_errors}
     by_package = {name: away[name] for name in estimates}
-    shares["verdict"] = np.array([_verdict(x, in_mcse, by_package) for x in range(mean.size)], dtype=object)
+    shares["verdict"] = np.array([_verdict(x, in_mcse, end_errors, by_package) for x in range(mean.size)], dtype=object)
     facts |= {
         "enumeration_apart": summed_apart,
         "reference": name,
@@ -187,6 +191,7 @@ def concluded(found, fitness, random_seed):
         With which the same is found again.
     """
     apart = (np.abs(found["difference_mcse"]) > MAX_MCSE).any("category")
+    ends_apart = (np.abs(found["end_errors"]) > MAX_MCSE).any("category")
     size = MIN_P_VALUE / found.sizes.get("cell", 1)
     unpredicted = (found["predictive_p"] < size).any("channel")
     doubtful = found["sampler_converged"] == 0
@@ -197,6 +202,7 @@ def concluded(found, fitness, random_seed):
     if "cell" in found.dims:
         for where, words in (
             (apart, f"The two posteriors differ by more than {MAX_MCSE:g} Monte Carlo standard errors in"),
+            (ends_apart, f"Their interval ends differ by more than {MAX_MCSE:g} standard errors in"),
             (summed_apart, "The sum over all tallies is not the posterior in"),
             (doubtful, "The sampler did not converge in"),
             (unpredicted, "The posterior predictive check fails in"),
@@ -215,6 +221,12 @@ def concluded(found, fitness, random_seed):
         ] + texts
         if apart:
             texts.append(f"NUTS and {reference} differ by more than {MAX_MCSE:g} Monte Carlo standard errors.")
+        if ends_apart:
+            ends = np.abs(found[["end_sd", "end_errors"]]).isel(category=int(np.argmax(np.abs(found["end_errors"].values))))
+            texts.append(
+                f"An interval end of {ends['category'].item()} differs by {ends['end_sd'].item():.2g} sd between the two "
+                f"methods, which is {ends['end_errors'].item():.2g} standard errors."
+            )
         if summed_apart:
             texts.append(f"The sum over all tallies is not the posterior by {reference}.")
         if doubtful:
@@ -317,9 +329,21 @@ def _enumerated(collection, prior):
         return None
 
 
-def _verdict(x, in_mcse, estimates):
+def _ends_apart(first, second, sd):
+    """Return the difference of the ends of two summaries in sd, and in standard errors of both, where these are more."""
+    names = ("lower", "upper")
+    apart = np.stack([second[end].values - first[end].values for end in names])
+    error = np.stack([np.hypot(first[f"{end}_error"].values, second[f"{end}_error"].values) for end in names])
+    errors = np.divide(apart, error, out=np.zeros_like(apart), where=error > 0)
+    which = np.abs(errors).argmax(axis=0)[None]
+    return (np.take_along_axis(values, which, axis=0)[0] for values in (apart / sd, errors))
+
+
+def _verdict(x, in_mcse, end_errors, estimates):
     if abs(in_mcse[x]) > MAX_MCSE:
         return f"differs by {in_mcse[x]:+.1f} MCSE"
+    if abs(end_errors[x]) > MAX_MCSE:
+        return f"an end differs by {end_errors[x]:+.1f} errors"
     far = [name for name, away in estimates.items() if abs(away[x]) > MAX_SD]
     return f"agrees; {' and '.join(far)} far from the mean" if far else "agrees"
 

@@ -411,3 +411,4 @@ def test_every_named_prior_has_a_gradient_beside_a_device(prior):
     slope, steps = target.value_and_gradient(z)[1], 1e-5 * np.eye(z.size)
     by_differences = [(target.value_and_gradient(z + h)[0] - target.value_and_gradient(z - h)[0]) / 2e-5 for h in steps]
     np.testing.assert_allclose(slope, by_differences, rtol=1e-4, atol=1e-5)
+    assert problem.prior.ordered == (prior == "smooth")

@@ -255,6 +255,22 @@ def test_a_maximum_shows_the_device(tmp_path):
     assert (found.standard_errors[:, 1] > there.standard_errors[:, 1]).values.all()
 
 
+@pytest.mark.parametrize("formula, tolerance", [("test ~ 1", 1e-6), ("test ~ x", 2e-3)])
+def test_a_maximum_has_the_average_share_with_the_error_of_the_device(formula, tolerance):
+    """P = (λ − h)/(g − h), with the binomial variances of reports and of both columns of trials, by hand."""
+    trials, n = np.array([[90, 12], [10, 48]]), np.array([748, 252, 741, 259])
+    data = pd.DataFrame({"x": [-1, -1, 1, 1], "answer": [0, 1, 0, 1], "n": n})
+    device = Channel(counts=trials)
+    found = lb.regress(data, formula, device, report="answer", count="n", categories=["no", "yes"], method="mle")
+    (low, high), share = trials[1] / trials.sum(axis=0), n[1::2].sum() / n.sum()
+    p = (share - low) / (high - low)
+    variance = share * (1 - share) / n.sum()
+    variance += ((np.array([1 - p, p]) * np.sqrt([low * (1 - low), high * (1 - high)])) ** 2 / trials.sum(axis=0)).sum()
+    assert found.average.values == pytest.approx([1 - p, p], rel=tolerance)
+    assert found.average_errors.values == pytest.approx(np.sqrt(variance) / (high - low), rel=tolerance)
+    assert "Average" in " ".join(table.title for table in found.page().tables)
+
+
 def test_a_device_that_errs_more_than_reports_allow_has_no_maximum():
     """Nobody who had none was positive in the trials, and a tenth of the reports less than that would be."""
     never = Channel(counts=[[95, 12], [0, 88]], answers=["negative", "positive"])

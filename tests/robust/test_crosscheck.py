@@ -94,6 +94,26 @@ def test_every_protocol_in_cells(name, way, monkeypatch):
     assert len(found.table()) == 2 and protocol.design.replace("_", " ") in found.headline
 
 
+def test_interval_ends_that_differ_are_flagged_where_means_agree(monkeypatch):
+    """The lower end by one method is moved by a posterior sd, and keeps the error that it states."""
+    survey, real = Collection(["no", "yes"], Tally(GRR(2, 1.0), [0, 1], [70, 30])), fit
+
+    def moved(*args, method="auto", **settings):
+        tree = real(*args, method=method, **settings)
+        if method != "nuts":
+            lower, sd = (tree["summary"][name].values for name in ("lower", "sd"))
+            tree["summary"]["lower"].values[:] = lower - sd
+        return tree
+
+    sound = crosscheck(survey, random_seed=1)
+    monkeypatch.setattr(crosschecking, "fit", moved)
+    found = crosscheck(survey, random_seed=1)
+    assert not sound.flagged and found.flagged and "interval end" in found.sentence
+    np.testing.assert_array_equal(found["mean"], sound["mean"])
+    assert float(np.abs(found["end_sd"]).max()) == pytest.approx(1, abs=0.3)
+    assert np.abs(sound["end_errors"]).max() < 4 and all("end" in word for word in found["verdict"].values)
+
+
 def test_the_sum_over_all_tallies_is_a_row_and_is_flagged_where_it_differs(monkeypatch):
     monkeypatch.setattr(crosschecking, "fit", functools.partial(quick, fit, "pair_slice"))
     collection = Collection(LABELS, Tally(GRR(4, 1.0), [0, 1, 2, 3], [20, 12, 8, 6]))

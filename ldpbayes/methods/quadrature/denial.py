@@ -141,7 +141,8 @@ class DenialMixture:
     rule : ProductRule
     resolved : float
         Probability by which an end may be off, and the sum of weights that distribution functions leave out. Derived: 1e-5
-        over a density of φ(1.96) is some 1e-4 posterior sd, as ACCURACY.solved says. Bank: half and double show nothing.
+        over a density of φ(1.96) is some 1e-4 posterior sd, as ACCURACY.solved says. Bank: half and double
+        show nothing, in one problem.
     """
 
     integrand: DenialIntegrand

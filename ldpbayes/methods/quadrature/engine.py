@@ -123,7 +123,7 @@ class Quadrature(AbstractPosterior):
         exact to six digits, as integrals of other engines are. Windows may leave out a mass of a thousandth of it.
     nodes : int
         Nodes of a stick at the first try. Derived: a rule of q nodes is exact for 2q − 1 whole reports, and smooth
-        beyond: four of five surveys are resolved. Bank: half and double show nothing.
+        beyond: four of five surveys are resolved. Bank: half and double show nothing, of this number alone.
     max_work : float
         Operations. Measured: 6e9 at 1e-8 s (``pace``) are a minute.
 
@@ -221,7 +221,7 @@ class Quadrature(AbstractPosterior):
         evidence = {"log_evidence": mixture.log_evidence + integrand.log_constant, "answers_cov": mixture.covariance}
 
         def named(**values):
-            """Return values of P, δ and the share who deny as entries of result.EXACT."""
+            """Return values of P, δ and the share who deny: of P by "answers", which completion renames."""
             out = {f"answers_{name}": value[:size] for name, value in values.items()}
             return out | ({f"derived_{name}": value[size:] for name, value in values.items()} if integrand.plain else {})
 
