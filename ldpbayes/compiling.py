@@ -10,6 +10,7 @@ import hashlib
 import pathlib
 import pickle
 import shutil
+import sys
 import tempfile
 import threading
 
@@ -102,6 +103,14 @@ def _called(function):
 
 
 @functools.cache
+def _announce():
+    """Say on standard error, where somebody reads it, why the first call takes long."""
+    if sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules):
+        with contextlib.suppress(OSError, ValueError):
+            print("Compiling numerical functions, which are kept for the next time: up to a minute.", file=sys.stderr)
+
+
+@functools.cache
 def _optional_cache():
     """Return numba's class of a function's cache, except that reading and writing may fail without the function failing."""
     from numba.core.caching import FunctionCache
@@ -115,8 +124,12 @@ def _optional_cache():
             return signature, codegen.magic_tuple(), code, self.options
 
         def load_overload(self, *args, **kwargs):
+            found = None
             with contextlib.suppress(*_CACHE_ERRORS):
-                return super().load_overload(*args, **kwargs)
+                found = super().load_overload(*args, **kwargs)
+            if found is None:
+                _announce()
+            return found
 
         def save_overload(self, *args, **kwargs):
             with contextlib.suppress(*_CACHE_ERRORS):

@@ -44,3 +44,38 @@ def test_the_first_process_computes_the_same_bits_as_later_ones(tmp_path):
     (cold, first), (warm, second) = (subprocess.check_output(command, text=True, **how).split() for _ in range(2))
     assert (cold, warm) == ("0", "1")  # compiled, then loaded
     assert first == second
+
+
+TWO = """
+import io
+import sys
+
+class Screen(io.StringIO):
+    def isatty(self):
+        return sys.argv[1] == "screen"
+
+sys.stderr = Screen()
+from ldpbayes.compiling import compiled
+
+@compiled()
+def one(x):
+    return x + 1
+
+@compiled()
+def other(x):
+    return x + 2
+
+one(1.0), other(1.0)
+print(sys.stderr.getvalue().count("Compiling"))
+"""
+
+
+def test_the_first_call_says_that_it_compiles_where_somebody_reads_it(tmp_path):
+    """Once, of two functions without machine code on disk; the next process has it, and to a file nothing is said."""
+    script = tmp_path / "two.py"
+    script.write_text(TWO)
+    for where, folder, times in (("screen", "a", "1"), ("screen", "a", "0"), ("file", "b", "0")):
+        environment = dict(os.environ, NUMBA_CACHE_DIR=str(tmp_path / folder))
+        command = [sys.executable, str(script), where]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.stdout.strip() == times, done.stderr

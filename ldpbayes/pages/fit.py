@@ -121,9 +121,10 @@ def _category_table(tree, title, top):
 def _target_columns(tree, rows, target, spec, top):
     """Return posterior and confidence intervals of P or of F as columns; the latter hold for so many of the largest."""
     letter, order = {"distribution": ("P", (0, 5, 0, 2)), "frequency": ("F", (6, 8, 7, 8))}[target]
+    by_draws = "exact" in tree.children and f"{target}_lower" not in tree["exact"]  # beside exact moments
     means = (
         f"Posterior mean of the share among {_WHOSE[letter]}, with its sd.",
-        "Credible interval: holds this probability of the posterior.",
+        f"Credible interval: holds this probability of the posterior.{' Its ends come from draws.' if by_draws else ''}",
     )
     settings = {"key": f"{target}_", "bar": True, "heading": f"mean of {letter}", "of": letter, "spec": spec}
     columns = rows.summary(rows.data.sel(target=target), **settings, priority=order[:3], means=means)
