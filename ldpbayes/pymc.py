@@ -1,4 +1,4 @@
-"""Reports inside models of PyMC: their likelihood, models made of it, and results from the draws."""
+"""Reports in your own PyMC model: ``observe`` adds them, ``build_model`` makes one, ``attach`` makes its draws a result."""
 
 from typing import TYPE_CHECKING
 

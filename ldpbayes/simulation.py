@@ -160,7 +160,7 @@ def simulate(
     title: str | None = None,
     name: str = "all",
 ) -> Collection:
-    """Simulate the reports of a population through a protocol, and keep the truth with them.
+    """Simulate reports of n people drawn from the distribution p, or without n of the people whom p counts.
 
     With n, users' values are drawn from the distribution: T ~ Multinomial(n, P). Without it p must be counts,
     and these users report. Only simulation: for protecting people use the protocol's ``privatize_one``.
@@ -282,6 +282,11 @@ def _true_values(p, n, n_categories, rng):
         counts = p.counts if isinstance(p, Population) else p
         if counts is None:
             raise ArgumentError("n must be an integer >= 1 for a population without counts, got None.")
+        shares = checks.reals(counts, "p", "a distribution or counts", ndim=None, finite=False)
+        if shares.size > 1 and 0 < shares.sum() <= 1 and (shares != np.round(shares)).any():
+            raise ArgumentError(
+                "n must be given where p is a distribution; without n, p is how many people have each value."
+            )
         counts = checks.counts(counts, "p", n_categories)
         if not counts.sum():
             raise ArgumentError("p must hold at least one user, got only zeros.")

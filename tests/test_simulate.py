@@ -179,7 +179,7 @@ def test_sampled_values_follow_the_distribution():
 @each_row(
     "truth, n, problem",
     [
-        ([0.5, 0.5], None, "p must be non-negative whole numbers, got 0.5 at position 0"),
+        ([0.5, 0.5], None, "n must be given where p is a distribution"),
         ([0.5, 0.5, 0.0], 10, "p must be of length 2"),
         ([1, 2, 3], None, "p must be of length 2"),
         ([0, 0], None, "p must hold at least one user"),

@@ -191,6 +191,6 @@ def test_the_regression_of_help_with_effects_of_groups_runs(tmp_path, capsys):
     from commands import run
 
     page = tmp_path / "regression.html"
-    arguments = ("regress", "example:nigeria_cells", "connected ~ female + (1 | age_group)", "--page", page, "--seed", "1")
-    status, printed, problems = run(capsys, *arguments)
+    arguments = ("example:nigeria_cells", "connections ~ female + (1 | age_group)", "--page", page, "--seed", "1")
+    status, printed, problems = run(capsys, "regress", *arguments)
     assert status == 0 and "age_group" in printed and page.exists(), problems

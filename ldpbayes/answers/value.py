@@ -1,4 +1,4 @@
-"""What the reports are worth: an equivalent number of unprotected answers, and the least error that any protocol allows."""
+"""What the reports are worth: an equivalent number of open answers, and the least error that any protocol allows."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,9 +14,9 @@ from ldpbayes.protocols.limits import least_variance
 def worth_given(
     mean: NDArray, sd: NDArray, alpha_total: float, collection: Collection, unidentified: bool
 ) -> dict[str, Any]:
-    """Return what reports are worth: how many unprotected answers carry as much information, and the least error.
+    """Return what reports are worth: how many open answers carry as much information, and the least error.
 
-    m unprotected answers would leave (1 − Σp²)/(Σα + m + 1) = Σ_x Var(P_x|Y), p = E[P|Y]: what the prior contributes is not
+    m open answers would leave (1 − Σp²)/(Σα + m + 1) = Σ_x Var(P_x|Y), p = E[P|Y]: what the prior contributes is not
     counted. The least error is that of the best protocol with the largest ε of the channels at uniform P
     (``theory.bounds.exact_bound``), the worst case over P for large n. A posterior can be narrower, because P is far from
     uniform or because the prior is informative; then the comparison is left out.
@@ -42,7 +42,7 @@ def worth_given(
     open_answers = min(max(float((1 - p @ p) / variance) - alpha_total - 1, 0.0), float(n))
     wrapped = [(tally.protocol, tally.protocol.noncompliance()) for tally in collection.tallies]
     epsilon = max((protocol if other is None else other.compliers).epsilon for protocol, other in wrapped)
-    worth = f"{open_answers:,.0f} unprotected answers" if open_answers >= 1.5 else "a single unprotected answer at most"
+    worth = f"{open_answers:,.0f} open answers" if open_answers >= 1.5 else "a single open answer at most"
     histories = all(tally.protocol.repeats() for tally in collection.tallies)
     subject = f"The reports of these {n:,} users" if histories else f"These {n:,} reports"
     sentence = f"{subject} carry as much information about P as {worth}."

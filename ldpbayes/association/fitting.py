@@ -58,7 +58,7 @@ def associate(
     random_seed: int | None = None,
     **settings: Any,
 ) -> Result:
-    """Return the posterior of the joint table of two or more attributes of the same people.
+    """Fit the joint table of two or more private answers of the same people, from a frame or a Collection of its cells.
 
     Parameters
     ----------

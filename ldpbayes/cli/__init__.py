@@ -31,7 +31,7 @@ _ABOUT = (
     "  [bold]ldpbayes plan --n-categories 16 --epsilon 1 --error 0.01[/bold]  finds the protocol and how many users it takes"
     "\n\n"
     "Your own: [bold]ldpbayes fit survey.csv --protocol warner -p p=0.7 --categories no,yes --report answer[/bold], or a "
-    "collection file, survey.toml, that states these once; --set KEY=VALUE sets a key of such a file in every command. "
+    "collection file, survey.toml, that states these once; --set KEY=VALUE sets a key of such a file for one run. "
     "[bold]ldpbayes COMMAND --help[/bold] has examples that run as printed."
 )
 

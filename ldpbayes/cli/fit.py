@@ -65,8 +65,8 @@ def command(
     tree = fit(collection, **posterior | {"prior": belief, "exclude": exclude}, progressbar=outputs.shows_progress)
     content = outputs.page_of(tree, posterior["random_seed"], tree.attrs["random_seed"], collection=collection)
     if outputs.explain and not collection.by and posterior["method"] == "auto":  # it is chosen for every cell apart
-        sizes = {name: posterior[name] or None for name in ("draws", "chains")}
-        considered = show(select_method(collection, belief, exclude=exclude, **sizes), title="Methods").tables
+        draws = posterior["draws"] or None
+        considered = show(select_method(collection, belief, exclude=exclude, draws=draws), title="Methods").tables
         content = dataclasses.replace(content, tables=(*content.tables, *considered))
     outputs.show(content, result=tree)
     return printing.status_of(tree)

@@ -50,7 +50,8 @@ _PRIOR = (
     "Prior of P: [bold]default[/bold] (learnt from 20 categories on, else Jeffreys'; the output says which and "
     "why), [bold]learnt[/bold] (a Dirichlet whose concentration the reports decide), [bold]smooth[/bold] (ordered "
     "categories), [bold]floor[/bold] (learnt, over a floor that all categories nearly share), "
-    "[bold]jeffreys[/bold], [bold]flat[/bold], a concentration such as 0.5, or one for each category, such as 0.5,1,2."
+    "[bold]jeffreys[/bold], [bold]flat[/bold], [bold]share:NAME[/bold] (flat on a derived share), "
+    "a concentration such as 0.5, or one for each category, such as 0.5,1,2."
 )
 _BY = "Columns, such as country,day: {}; may be repeated."
 _SEED = "Random seed, for the same numbers again; drawn and printed without it."
@@ -214,7 +215,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         "names": _option(
             _MANY,
             "NAMES",
-            "Names of the attributes in the order of the labels; by default those of the file's derived margins, else A, B, "
+            "Names of the questions in the order of the labels; by default those of the file's derived margins, else A, B, "
             "….",
             "--name",
         ),
@@ -265,7 +266,7 @@ PANELS: dict[str, dict[str, tuple]] = {
     },
     "Tests and fake reports": {
         "level": _option(float, "PROBABILITY", "Level of the tests: probability with which honest reports may be flagged."),
-        "fakes": _flag("Also print how many fabricated reports would lift a share or change the order.", "--fakes"),
+        "fakes": _flag("Also print how many fake reports would lift a share or change the order.", "--fakes"),
         "share": _option(
             _TEXT,
             "SHARES",
@@ -287,7 +288,7 @@ PANELS: dict[str, dict[str, tuple]] = {
     "Three of these give the fourth": {
         "n_categories of-plan": _option(int | None, "A", _CATEGORIES, min=2),
         "epsilon": _option(float | None, "EPSILON", "Privacy level ε in nats."),
-        "n": _option(float | None, "N", "Number of reports.", "--users", "-n"),
+        "n": _option(float | None, "N", "Number of users.", "--users", "-n"),
         "error": _option(float | None, "ERROR", "Target error; --kind defines it."),
     },
     "What is asked of a plan": {
@@ -318,7 +319,9 @@ PANELS: dict[str, dict[str, tuple]] = {
             "--noncompliance-share",
         ),
         "deniers_share": _option(
-            _TEXT, "SHARE", "Share who deny among those asked directly, 0.1 by default; goes with --set deniers.of=LABEL."
+            _TEXT,
+            "SHARE",
+            "δ, the share of the people of that category who deny, 0.1 by default; goes with --set deniers.of=LABEL.",
         ),
         "ci_prob of-plan": _option(float, "PROBABILITY", "Probability of the intervals of half-widths and powers.", "--ci"),
         "groups": _option(
@@ -331,7 +334,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         "delta": _option(
             float | None,
             "DIFFERENCE",
-            "Difference between two groups' shares: the power to find it, at level 1 − ci of the test.",
+            "Difference between two groups' shares (no δ of deniers): the power to find it, at level 1 − ci of the test.",
         ),
         "power": _option(
             float | None, "PROBABILITY", "Instead of --error: find --delta with this probability, such as 0.8."
@@ -339,7 +342,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         "fakes of-plan": _option(
             float | None,
             "SHARE",
-            "Share of crafted reports, such as 0.05: what they do to a share of 0.01.",
+            "Share of fake reports, such as 0.05: what the worst of them do to a share of 0.01.",
             "--fake-share",
         ),
     },
@@ -351,7 +354,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         "n of-simulate": _option(
             int | None,
             "N",
-            "Number of reports; without it everyone in a population file.",
+            "Number of users; without it everyone in a population file.",
             "--users",
             "-n",
             min=1,

@@ -35,7 +35,7 @@ def command(
     simulated. The ε of a survey design follows from its parameters: give users or error.
 
     An error of kind half_width is the easiest to read: 0.03 means that a share is known to plus or minus three percentage
-    points. Ask with --n-groups, --delta and --power for comparisons of groups, with --fake-share what crafted reports can
+    points. Ask with --n-groups, --delta and --power for comparisons of groups, with --fake-share what fake reports can
     do, with --set noncompliance.NAME=LAW whether the design can tell how many ignore it, and with --set deniers.of=LABEL
     how many to ask directly.
 

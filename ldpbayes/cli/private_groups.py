@@ -59,7 +59,7 @@ def command(
     reports: StatedReportOptions,
     outputs: options.Shown,
 ):
-    """Compare an open value between groups known by privatized reports only.
+    """Compare an open value between groups known by private reports only.
 
     Every record has an open value, such as a duration, and a report of a private answer. Prints share, mean and
     quantiles of each group, and differences between groups, with intervals. No record gets a negative weight, and

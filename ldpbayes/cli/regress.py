@@ -51,9 +51,9 @@ def command(
 
     Examples:
 
-      ldpbayes regress example:nigeria_cells "connected ~ female + married + age_group"
+      ldpbayes regress example:nigeria_cells "connections ~ female + married + age_group"
 
-      ldpbayes regress example:nigeria_cells "connected ~ female + (1 | age_group)" --page regression.html
+      ldpbayes regress example:nigeria_cells "connections ~ female + (1 | age_group)" --page regression.html
 
       ldpbayes regress example:survey.csv "smoker ~ age" --protocol warner -p p=0.7 --categories no,yes --report smokes
       --method mle

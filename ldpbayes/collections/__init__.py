@@ -1,4 +1,4 @@
-"""What was collected: tallies of distinct reports, collections of tallies over the same categories, and cells."""
+"""Classes of data: Tally, Collection, Cells, Summary (the likelihood of a cell without its reports) and Derived."""
 
 from ldpbayes.collections.cells import Cells, as_collection, as_data
 from ldpbayes.collections.collection import Collection

@@ -46,7 +46,7 @@ RESERVED = frozenset(FACTS) | frozenset(
 
 
 class Cells(Mapping, Reports):
-    """An ordered mapping from keys to the reports of each cell, over the same categories.
+    """A mapping from keys to Collections (or Summaries) over the same categories: one cell for each key.
 
     Parameters
     ----------
@@ -472,7 +472,9 @@ def as_data(value: object, name: str = "collection", *, cells: bool = True, summ
         kind = f"the path {shown(value)}; read it first, with read"
     elif isinstance(value, (list, tuple, dict)):
         kind = f"a {kind}; make Cells of several collections: Cells({{key: collection, …}})"
-    else:
+    elif isinstance(value, Cells):
+        kind = "Cells; take the collection of one cell, cells[key]"
+    elif hasattr(value, "columns"):
         kind += "; read makes a Tally of a data frame"
     words = ("a Collection", "a Tally", *(["a Summary"] if summaries else []), *(["Cells"] if cells else []))
     raise ArgumentError(f"{name} must be {', '.join(words[:-1])} or {words[-1]}, got {kind}.")

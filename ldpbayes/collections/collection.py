@@ -28,7 +28,7 @@ TEXTS = ("id", "title", "question", "citation", "licence", "notes")
 
 @dataclass(frozen=True, eq=False)
 class Collection(Reports):
-    """Reports over one set of categories, through one or more channels: one posterior.
+    """Reports of one population over one set of categories, in one or more tallies (channels).
 
     Parameters
     ----------

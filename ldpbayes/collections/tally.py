@@ -17,7 +17,7 @@ from ldpbayes.protocols.formats import distinct
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """How often each distinct report came in under one protocol.
+    """Reports made by one protocol, counted: give all reports, or the distinct ones with their counts.
 
     Parameters
     ----------
@@ -89,7 +89,13 @@ class Tally:
                 return
             reports = self.protocol.check_reports(self.reports)
         except DataError as err:
-            raise err.at(field=self.name) from None
+            where = "" if err.line is None else f" (position {err.line})"
+            hint = (
+                ""
+                if self.counts is not None
+                else "; counts stand beside the distinct reports: Tally(protocol, reports, counts)"
+            )
+            raise DataError(f"{err.message}{where}{hint}", field=err.field or self.name) from None
         self._settle(reports, checks.counts(self.counts, "counts", len(reports)))
 
     def _histories(self, user: ArrayLike) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Point estimates: maximum likelihood or posterior mode, unbiased decoders (oracles), and differences in means of lists."""
+"""Classes of point estimates, called with data: ``MLE()(collection)``, ``Oracle()(collection)``; differences in means."""
 
 from typing import TYPE_CHECKING
 

@@ -62,7 +62,7 @@ def check(
     replications: int = REPLICATIONS,
     estimate: FloatArray | None = None,
 ) -> Fitness | CellsFitness:
-    """Return whether the reports can have come from their design, without a prior and without sampling.
+    """Test whether the reports fit their design, without a prior; ``flagged`` of the Fitness says that they do not.
 
     Two kinds of tests: the counts of all possible reports against those expected at the maximum-likelihood estimate, where
     the reports can be listed and the design is not saturated; properties of a report whose law does not depend on P

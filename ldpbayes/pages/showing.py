@@ -141,7 +141,7 @@ def plotted(result: AbstractResult, ax: Any, style: dict[str, Any]) -> Any:
 
 
 def save(result: Any, path: str | PathLike) -> None:
-    """Write a result to a file, whole or not at all: the suffix says whether as NetCDF or as a page.
+    """Write a result to .nc, which ``load`` reads back, or its page to .html, .md, .csv and others, whole or not at all.
 
     ``load`` reads NetCDF, which has a checksum behind it and all that a posterior holds. Pages in Markdown and LaTeX link
     their figures, which are written into a folder beside the page: that of ``out.md`` is ``out-figures``.

@@ -221,7 +221,7 @@ def plan(
     after: Any = None,
     cell: Any = None,
 ) -> Plans:
-    """Return one Plan per protocol, best first, solving for the one quantity that is left out.
+    """Solve for the one of n_categories, epsilon, n and error that is left out: one Plan per protocol, best first.
 
     Errors are the exact risk of the oracle, or the large-n risk of the MLE and of the posterior mean, from closed forms
     and quadrature; nothing is simulated except averages over a prior with more than four categories. Planning inverts

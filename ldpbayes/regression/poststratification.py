@@ -79,7 +79,7 @@ def poststratify(
     -----
     Each cell's prior pulls the cell a little towards the prior mean. The errors of independent cells average out in the
     sum, the pulls add up. A Dirichlet prior of concentration A has the share λ = A/(A + m) in the mean of a cell whose
-    posterior is as wide as after m unprotected answers, so it has moved that mean by λ/(1 − λ)·(prior mean − posterior
+    posterior is as wide as after m open answers, so it has moved that mean by λ/(1 − λ)·(prior mean − posterior
     mean); ``pull`` is the weighted sum of these over the cells. m is that of ``worth``.
 
     Without draws the cells are independent, and the sum has the ends of the beta law on an interval with its first four

@@ -220,7 +220,7 @@ class Fitted:
 
 @asks
 def predictions(result: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95) -> Answer:
-    """Return the distribution of the private answer for each row of a table.
+    """Predict the private answer for each row of a table, by default for each combination of covariates of the fit.
 
     Parameters
     ----------

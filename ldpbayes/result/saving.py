@@ -57,7 +57,7 @@ def save(result, path):
             validate(tree)
     except (AttributeError, DataError) as err:
         detail = f"; {err}" if type(err) is DataError else ""
-        raise ArgumentError(f"result must be a result, got {type(result).__name__}{detail}.") from None
+        raise ArgumentError(f"result must be a result, got {type(result).__name__}{detail}; write is for data.") from None
     finished = io.BytesIO()
     try:
         tree.to_netcdf(finished, engine="h5netcdf")
@@ -68,7 +68,7 @@ def save(result, path):
 
 
 def load(path: str | PathLike) -> Result | AbstractResult:
-    """Return a posterior, or private groups, that ``save`` wrote as NetCDF by this or an earlier version, and validate it.
+    """Load a result that ``save`` wrote as .nc, by this or an earlier version, and validate it; ``read`` loads reports.
 
     Parameters
     ----------
@@ -110,7 +110,9 @@ def _sealed(path):
         start = handle.read(64)
         size = handle.seek(0, os.SEEK_END)
         if not start.startswith(_SIGNATURE):
-            raise DataError("cannot be read as NetCDF (it is no HDF5 file)", source=path)
+            raise DataError(
+                "cannot be read as NetCDF (it is no HDF5 file; read is for reports and collections)", source=path
+            )
         handle.seek(max(0, size - _SIZE))
         seal = handle.read()
         if not seal.startswith(SEAL):

@@ -52,7 +52,7 @@ def validate(result: xr.DataTree) -> None:
         Naming the group and the variable that are missing or damaged.
     """
     if not isinstance(result, xr.DataTree):
-        raise ArgumentError(f"result must be a result, got {type(result).__name__}.")
+        raise ArgumentError(f"result must be a result, got {type(result).__name__}; write is for data.")
     for group in ("posterior", "observed_data", "constant_data"):
         if group not in result.children:
             raise DataError(f"result has no group {group!r}")

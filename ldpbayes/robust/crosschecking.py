@@ -71,7 +71,7 @@ def crosscheck(
     chains: int = 4,
     progressbar: bool = False,
 ) -> CrossCheck:
-    """Return exact (where feasible), NUTS, MLE, cvxpy's maximum and oracle side by side, and the predictive check.
+    """Compare exact methods (where feasible), NUTS, MLE, cvxpy and oracle, cell by cell, and check predictions and fit.
 
     Parameters
     ----------

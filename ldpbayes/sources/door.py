@@ -71,7 +71,7 @@ def read(
     copies: str = "refuse",
     bitorder: str = "big",
 ) -> Tally | Collection | Cells:
-    """Read reports from a file or a data frame.
+    """Read reports from files or a data frame: a Tally of one channel, a Collection of several, or Cells with ``by``.
 
     ==============================  ======================================================================================
     source                          what it states itself
@@ -239,7 +239,7 @@ def write(
     categories: Sequence[str] | None = None,
     **columns,
 ) -> Any:
-    """Write a collection, the cells of a scan, or reports to a file that ``read`` reads back.
+    """Write a collection to .toml, cells to .parquet, or reports to .parquet and others; ``read`` reads them back.
 
     A collection goes to a TOML file with its tallies in a CSV file beside it. The cells of a scan, and cells some of which
     are summaries, go to a Parquet file with one row a cell; only a scan has the samples of reports by which the error of a

@@ -1,4 +1,4 @@
-"""How much reports can reveal, before and after they are collected: bounds and information metrics."""
+"""Bounds, information and privacy metrics of protocols, and ``population``, a true distribution for ``simulate``."""
 
 from typing import TYPE_CHECKING
 
