@@ -103,6 +103,7 @@ def test_no_text_is_cut_at_the_edge_of_a_figure():
 def crosschecked():
     """Return the outcome of a cross-check of two shares."""
     numbers = {"mean": [0.6, 0.4], "sd": [0.1, 0.1], "difference_sd": [0.01, -0.02], "difference_mcse": [0.3, -0.6]}
+    numbers |= {"end_sd": [0.01, -0.02], "end_errors": [0.2, -0.4]}
     data = {name: ("category", values) for name, values in numbers.items()} | {"verdict": ("category", ["agrees"] * 2)}
     data |= {"away": (("estimator", "category"), [[0.5, -0.5]]), "predictive_p": ("channel", []), "sampler_converged": 1}
     data |= {"convex_astray": 0, "convex_gap": 1e-9, "convex_excess": 0.0, "convex_verdict": "The maxima agree."} | {

@@ -474,7 +474,7 @@ def as_data(value: object, name: str = "collection", *, cells: bool = True, summ
         kind = f"a {kind}; make Cells of several collections: Cells({{key: collection, …}})"
     elif isinstance(value, Cells):
         kind = "Cells; take the collection of one cell, cells[key]"
-    elif hasattr(value, "columns"):
+    else:
         kind += "; read makes a Tally of a data frame"
     words = ("a Collection", "a Tally", *(["a Summary"] if summaries else []), *(["Cells"] if cells else []))
     raise ArgumentError(f"{name} must be {', '.join(words[:-1])} or {words[-1]}, got {kind}.")

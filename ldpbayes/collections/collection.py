@@ -1,5 +1,6 @@
 """Collection: tallies over the same categories, and the quantities derived from them."""
 
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -103,8 +104,10 @@ class Collection(Reports):
             raise DataError(f"categories must be at least two labels, got {len(categories)}")
         if len(categories) > checks.MAX_CATEGORIES:
             raise DataError(f"categories must be at most {checks.MAX_CATEGORIES:,} labels, got {len(categories):,}")
-        if not all(isinstance(c, str) and c for c in categories) or len(set(categories)) != len(categories):
+        if not all(isinstance(c, str) and c for c in categories):
             raise DataError("categories must be distinct, non-empty strings")
+        if len({unicodedata.normalize("NFC", label).strip() for label in categories}) != len(categories):  # as files have it
+            raise DataError("categories must be distinct, non-empty strings, also without the blanks around them")
         for label in categories:
             check_text(label, "categories")
         for name in TEXTS:

@@ -97,6 +97,7 @@ def test_a_cross_check_of_cells_joins_those_of_each():
 
     def found(mcse, p_value):
         one = {"mean": p, "sd": p / 10, "difference_sd": 0 * p, "difference_mcse": np.full(2, mcse)}
+        one |= {"end_sd": 0 * p, "end_errors": 0 * p}
         data = {name: ("category", values) for name, values in one.items()} | {"verdict": ("category", ["agrees"] * 2)}
         data |= {"predictive_p": ("channel", [p_value]), "reference": "exact", "sampler": "nuts", "sampler_converged": 1}
         data |= {

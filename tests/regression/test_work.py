@@ -44,7 +44,7 @@ def test_weights_that_cannot_be_mended_hand_over(monkeypatch):
     frame, protocol = weak(6)
     result = lb.regress(frame, "y ~ x + z + (1 | g)", protocol, random_seed=1)
     assert result.attrs["converged"] and result.attrs["method"] == "hmc"
-    assert sum(weighed) < 200_000  # 165,510: a second set of weighted draws is made where the first may be mended
+    assert sum(weighed) < 300_000  # 231,046: a second set of weighted draws is made where the first may be mended
 
 
 @pytest.mark.filterwarnings("error:Hamiltonian Monte Carlo takes about")
