@@ -7,6 +7,7 @@ import pathlib
 import re
 from collections import Counter
 
+import continued
 import numpy as np
 import pytest
 
@@ -22,6 +23,33 @@ MAX_SKIPPED = 20
 
 #: Where the garbage collector would walk over a million lasting objects at every turn, it is asked to look less often.
 GC_THRESHOLD = (20_000, 20, 20)
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--continued", metavar="FILE", help="leave out the tests that passed before on this code; add those that do"
+    )
+
+
+def pytest_configure(config):
+    """Read which tests passed before on this code."""
+    config.done, config.code = set(), ""
+    if config.getoption("--continued"):
+        config.journal = pathlib.Path(config.getoption("--continued"))
+        config.code = continued.code_of(ROOT / "ldpbayes", ROOT / "tests")
+        config.done = continued.passed(config.journal, config.code)
+        config.pluginmanager.register(Journal(config))
+
+
+class Journal:
+    """Adds each test that passes to the file of ``--continued``; workers leave that to the process that they report to."""
+
+    def __init__(self, config):
+        self.config = config
+
+    def pytest_runtest_logreport(self, report):
+        if report.when == "call" and report.passed and not hasattr(self.config, "workerinput"):
+            continued.add(self.config.journal, self.config.code, report.nodeid)
 
 
 def pytest_collection(session):
@@ -75,11 +103,14 @@ def _place(item):
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Mark what ``make calibrate`` has; long files first, for whoever begins with them ends together with the others."""
     for item in list(_left_to_calibration(items)):
         item.add_marker("calibrate")
-    items.sort(key=_place)
+    before = [item for item in items if item.nodeid in config.done]
+    if before:
+        config.hook.pytest_deselected(items=before)
+    items[:] = sorted((item for item in items if item.nodeid not in config.done), key=_place)
 
 
 def pytest_collection_finish(session):
