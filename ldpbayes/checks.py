@@ -9,6 +9,7 @@ import difflib
 import math
 import numbers
 import sys
+import unicodedata
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Set
 from typing import Any, cast
@@ -261,6 +262,12 @@ def labels(value: object, name: str, rule: str = "a sequence of texts") -> tuple
         if not isinstance(entry, str):
             raise ArgumentError(f"{name} must be {rule}, got {shown(value)}.")
     return tuple(map(str, texts))
+
+
+def distinct(texts: Iterable[str]) -> bool:
+    """Return whether labels differ as readers compare them: without the blanks around them, in Unicode's composed form."""
+    texts = list(texts)
+    return len({unicodedata.normalize("NFC", text).strip() for text in texts}) == len(texts)
 
 
 def column(value: object, name: str) -> str | None:

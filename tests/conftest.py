@@ -36,7 +36,8 @@ def pytest_configure(config):
     config.done, config.code = set(), ""
     if config.getoption("--continued"):
         config.journal = pathlib.Path(config.getoption("--continued"))
-        config.code = continued.code_of(ROOT / "ldpbayes", ROOT / "tests")
+        files = [ROOT / "constraints.txt", *(ROOT / "data").rglob("*.*"), *(ROOT / "ldpbayes").rglob("*.toml")]
+        config.code = continued.code_of(ROOT / "ldpbayes", ROOT / "tests", files=files)
         config.done = continued.passed(config.journal, config.code)
         config.pluginmanager.register(Journal(config))
 

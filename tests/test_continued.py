@@ -13,5 +13,8 @@ def test_what_passed_counts_for_the_same_code_whatever_its_prose(tmp_path):
     module.write_text('"""Other words."""\n\ndef f(x):\n    """More."""\n    return x + 1\n')
     assert continued.passed(journal, continued.code_of(folder)) == {"tests/test_a.py::test_f[1]"}
     module.write_text('def f(x):\n    """Two."""\n    return x + 2\n')
+    pins = tmp_path / "pins.txt"
+    pins.write_text("numpy==2.0\n")
+    assert continued.code_of(folder, files=[pins]) != continued.code_of(folder)
     assert continued.code_of(folder) != first and not continued.passed(journal, continued.code_of(folder))
     assert continued.passed(tmp_path / "none", first) == set()

@@ -2,7 +2,6 @@
 
 import math
 import re
-import unicodedata
 
 import numpy as np
 import pandas
@@ -12,7 +11,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from tabulated import each_row
 
-from ldpbayes import read, sources
+from ldpbayes import checks, read, sources
 from ldpbayes.collections import Collection, Derived, Tally
 from ldpbayes.errors import ArgumentError, DataError, RankDeficientWarning
 from ldpbayes.protocols import GRR, Channel, designs, kronecker
@@ -318,7 +317,7 @@ names = st.text(st.characters(codec="utf-8", exclude_characters="\0/."), min_siz
 @given(st.lists(labels, min_size=2, max_size=4, unique=True), st.lists(names, min_size=2, max_size=2, unique=True), labels)
 @example(["0", "\r"], ["0", "1"], "0")  # early releases of Python 3.12 write a carriage return without quotes
 def test_any_label_survives_the_round_trip(tmp_path, categories, names, note):
-    assume(len({unicodedata.normalize("NFC", label).strip() for label in categories}) == len(categories))
+    assume(checks.distinct(categories))
     a = len(categories)
     tallies = [Tally(GRR(a, epsilon=1.0), range(a), range(1, a + 1), name) for name in names if name.strip()]
     assume(len({tally.name.strip() for tally in tallies}) == 2)

@@ -1,6 +1,5 @@
 """Collection: tallies over the same categories, and the quantities derived from them."""
 
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -106,7 +105,7 @@ class Collection(Reports):
             raise DataError(f"categories must be at most {checks.MAX_CATEGORIES:,} labels, got {len(categories):,}")
         if not all(isinstance(c, str) and c for c in categories):
             raise DataError("categories must be distinct, non-empty strings")
-        if len({unicodedata.normalize("NFC", label).strip() for label in categories}) != len(categories):  # as files have it
+        if not checks.distinct(categories):
             raise DataError("categories must be distinct, non-empty strings, also without the blanks around them")
         for label in categories:
             check_text(label, "categories")

@@ -89,13 +89,8 @@ class Tally:
                 return
             reports = self.protocol.check_reports(self.reports)
         except DataError as err:
-            where = "" if err.line is None else f" (position {err.line})"
-            hint = (
-                ""
-                if self.counts is not None
-                else "; counts stand beside the distinct reports: Tally(protocol, reports, counts)"
-            )
-            raise DataError(f"{err.message}{where}{hint}", field=err.field or self.name) from None
+            where = "" if err.line is None else f" (position {err.line}); counts are the argument after the reports"
+            raise DataError(f"{err.message}{where}", field=err.field or self.name) from None
         self._settle(reports, checks.counts(self.counts, "counts", len(reports)))
 
     def _histories(self, user: ArrayLike) -> np.ndarray:

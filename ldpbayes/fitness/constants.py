@@ -6,6 +6,8 @@ ROW_ENTRIES = 2**24
 COUNTED_ENTRIES = 2**22
 #: Mathematics: A share that is as good as zero.
 TINY = 1e-12
+#: Mathematics: The least probability that floats hold to all digits, and thirds of [0, 1] until a share is known to 1e-14.
+SMALLEST, THIRDS = 1e-300, 80
 #: Display: Chance with which a test shows another ε that is said to show.
 SURE = 0.95
 #: Rule: A p-value below this is pointed out beside an answer that was not asked for a test.

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtr, bdtrc, chdtrc, ndtr
+from scipy.special import bdtr, bdtrc, chdtrc, ndtr, rel_entr
 
 from ldpbayes.arrays import FloatArray, blocks, log_choose
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.fitness.base import RARE, Check
-from ldpbayes.fitness.constants import ROW_ENTRIES
+from ldpbayes.fitness.constants import ROW_ENTRIES, SMALLEST, THIRDS, TINY
 from ldpbayes.fitness.goodness import LEAST_EXPECTED
-from ldpbayes.protocols.base import Ancillary, PairRates
+from ldpbayes.protocols.base import Ancillary, Binomials, PairRates
 
 #: Rule: Uniform values of a large range are compared in at most so many equal parts.
 MAX_PARTS = 64
@@ -115,11 +115,12 @@ def support_checks(tally: Tally) -> Iterator[Check]:
 
 
 def channels_agree(collection: Collection) -> Iterator[Check]:
-    """Yield the test that all channels estimate the same shares, where two or more of them have an unbiased estimate.
+    """Yield the test that channels have the same shares, where two or more have supports with binomial counts.
 
-    Every estimate is compared with their mean, weighted by precision: z of category x in channel k is their difference over
-    √(V_kx − V_x), with the exact variances at the mean. The p-value is that of the largest |z| times the number of z's, one
-    for each category of two channels, whose z's are equal.
+    Each channel is compared with the most informative one, category by category. At the true share the tail probabilities of
+    both counts are independent and no smaller than uniform, so that P(their product ≤ t) ≤ t (1 − log t). The largest
+    product that any share allows gives a p-value thus, whatever the shares and however few the reports. It counts for both
+    sides, all categories and all channels but one.
 
     Parameters
     ----------
@@ -129,30 +130,69 @@ def channels_agree(collection: Collection) -> Iterator[Check]:
     ------
     Check
     """
-    decoded = [
-        (tally, decoder)
-        for tally in collection.tallies
-        if tally.n_reports >= LEAST_REPORTS
-        and (decoder := tally.protocol.decoder()) is not None
-        and decoder.rank == collection.n_categories
-        and not tally.protocol.caveat
-    ]
-    if len(decoded) < 2:
+    plain = [tally for tally in collection.tallies if not tally.protocol.caveat]
+    forms = {
+        tally.name: form for tally in plain if (form := tally.protocol.binomials(tally.reports, tally.counts)) is not None
+    }
+    if len(forms) < 2:
         return
-    estimates = np.array([decoder.oracle(tally.rows) for tally, decoder in decoded])
-    mean = np.full(collection.n_categories, 1 / collection.n_categories)
-    for _ in range(2):
-        variances = np.array([decoder.variance(mean, tally.n_reports, "distribution") for tally, decoder in decoded])
-        pooled = (estimates / variances).sum(axis=0) / (1 / variances).sum(axis=0)
-        mean = np.maximum(pooled, 0.0) / np.maximum(pooled, 0.0).sum()
-    z = (estimates - pooled) / np.sqrt(variances - 1 / (1 / variances).sum(axis=0))
-    worst, category = np.unravel_index(np.abs(z).argmax(), z.shape)
-    largest, number = float(z[worst, category]), collection.n_categories * (len(decoded) if len(decoded) > 2 else 1)
-    said = " and ".join(f"{shares[category]:.3g} in {t.name!r}" for (t, _), shares in zip(decoded, estimates, strict=True))
-    detail = f"share of {collection.categories[category]!r}: {said}" if len(decoded) == 2 else ""
-    p_value = min(1.0, 2 * number * float(ndtr(-abs(largest))))
-    name = "difference of the channels' estimates"
-    yield Check(name, "", largest, math.nan, p_value, "upper bound", detail=detail)
+    first = max(forms, key=lambda name: _information(forms[name]))
+    times, least = 2 * (len(forms) - 1) * collection.n_categories, (1.0, first, 0, 0.0)
+    for name in (other for other in forms if other != first):
+        log, category = _least_tails(forms[first], forms[name], times)
+        least = min(least, (times * math.exp(log) * (1 - log), name, category, log))
+    p_value, name, category, log = least
+    said = " and ".join(f"{_estimates(forms[one])[category]:.3g} in {one!r}" for one in (first, name))
+    detail = f"share of {collection.categories[category]!r}: {said}" if name != first else ""
+    yield Check("difference of the channels' shares", "", log, math.nan, p_value, "upper bound", BOUND, detail)
+
+
+def _estimates(form: Binomials) -> FloatArray:
+    """Return the unbiased estimates of all shares from counts of supports."""
+    return (form.counts / form.n - form.other) / (form.hit - form.other)
+
+
+def _information(form: Binomials) -> float:
+    """Return the sum over categories of the information on its share, where all shares are equal."""
+    rate = form.other + (form.hit - form.other) / form.counts.size
+    return float((form.n * (form.hit - form.other) ** 2 / np.maximum(rate * (1 - rate), TINY)).sum())
+
+
+def _least_tails(one: Binomials, two: Binomials, times: int) -> tuple[float, int]:
+    """Return (the log of the largest product, over shares, of the tails of two counts; the category where it is least).
+
+    The tail of the larger estimate is upwards, the other downwards. Both are log-concave in the share: thirds find the top,
+    where the product at the estimate of both does not say already that ``times`` the p-value is one.
+    """
+    above = _estimates(one) >= _estimates(two)
+
+    def product(p: FloatArray, at: np.ndarray) -> FloatArray:
+        return _log_tail(one, p, at, above[at]) + _log_tail(two, p, at, ~above[at])
+
+    weights = np.array([_information(form) for form in (one, two)])
+    at = np.arange(above.size)
+    logs = product(np.clip(weights @ [_estimates(one), _estimates(two)] / weights.sum(), 0.0, 1.0), at)
+    at = np.flatnonzero(times * np.exp(logs) * (1 - logs) < 1)
+    low, high = np.zeros(at.size), np.ones(at.size)
+    for _ in range(THIRDS if at.size else 0):
+        left, right = (2 * low + high) / 3, (low + 2 * high) / 3
+        rises = product(left, at) < product(right, at)
+        low, high = np.where(rises, left, low), np.where(rises, high, right)
+    logs[at] = np.maximum(product((low + high) / 2, at), logs[at])
+    return float(logs.min()), int(logs.argmin())
+
+
+def _log_tail(form: Binomials, p: FloatArray, at: np.ndarray, upwards: NDArray) -> FloatArray:
+    """Return the log probability of counts at least, or at most, those of some categories, at shares p of them.
+
+    Those that floats do not hold are bounded by exp(−n KL) (Chernoff).
+    """
+    counts, other, n = form.counts[at], form.other[at], np.broadcast_to(form.n, form.counts.shape)[at]
+    rate, share = np.clip(other + (form.hit[at] - other) * p, 0.0, 1.0), counts / n
+    up = np.where(counts > 0, bdtrc(np.maximum(counts - 1, 0), n, rate), 1.0)
+    tail = np.where(upwards, up, bdtr(counts, n, rate))
+    bound = -n * (rel_entr(share, rate) + rel_entr(1 - share, 1 - rate))
+    return np.where(tail > SMALLEST, np.log(np.maximum(tail, SMALLEST)), bound)
 
 
 def _set_bits(tally: Tally, law: Any) -> Iterator[Check]:

@@ -178,7 +178,7 @@ def _average(prior, sizes, solution):
 
     z, step = solution.z, 1e-5
     slopes = np.array([shares(z + one) - shares(z - one) for one in step * np.eye(z.size)]) / (2 * step)
-    return shares(z), np.sqrt(np.einsum("ux,uv,vx->x", slopes, solution.inverse, slopes))
+    return shares(z), np.sqrt(np.einsum("ux,uv,vx->x", slopes, solution.covariance, slopes))
 
 
 def _vanishes(errors, before):

@@ -1,7 +1,6 @@
 """Protocols that travel with their reports: as JSON in a constant column, and in the metadata of a Parquet file."""
 
 import json
-import unicodedata
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -194,7 +193,7 @@ def labels_of(categories: Any, protocol: AbstractProtocol | None = None) -> tupl
         return None
     rule = "distinct texts, one per category"
     labels = None if isinstance(categories, str) else checks.labels(categories, "categories", rule)
-    if labels is None or len({unicodedata.normalize("NFC", label).strip() for label in labels}) != len(labels):
+    if labels is None or not checks.distinct(labels):
         raise ArgumentError(f"categories must be {rule}, got {shown(categories)}.")
     if protocol is not None and len(labels) != protocol.n_categories:
         raise ArgumentError(f"categories must be the protocol's {protocol.n_categories} labels, got {len(labels)}.")

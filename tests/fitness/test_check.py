@@ -8,10 +8,11 @@ from scipy.stats import binom, chi2, kstest
 
 from ldpbayes import Collection, Tally, fit
 from ldpbayes.errors import ArgumentError
-from ldpbayes.fitness import Check, Fitness, check
+from ldpbayes.fitness import Check, Fitness, check, structural
 from ldpbayes.fitness.goodness import goodness_of_fit
 from ldpbayes.fitness.structural import support_checks
 from ldpbayes.protocols import GRR, designs
+from ldpbayes.protocols.base import Binomials
 from ldpbayes.protocols.cohort_rr import CohortRR
 from ldpbayes.protocols.local_hashing import LocalHashing
 from ldpbayes.protocols.rappor import Rappor
@@ -240,10 +241,45 @@ def test_channels_of_bits_whose_categories_are_in_another_order_are_flagged():
         worst = min(found.checks, key=lambda one: one.p_value)
         assert "channels" in worst.name and "Monday" in worst.detail
         assert not any(check(collection_of(one)).flagged for one in tallies)
-        oracles = [tally.protocol.decoder().oracle(tally.rows) for tally in tallies]
-        variances = [tally.protocol.decoder().variance(p, 3000, "distribution") for tally in tallies]
-        z = (oracles[0] - oracles[1]) / np.sqrt(variances[0] + variances[1])
-        assert abs(worst.statistic) == pytest.approx(abs(z).max(), rel=0.2)  # the variances at the mean of both
+
+
+def test_the_largest_product_of_two_tails_by_a_grid():
+    """Over 200,001 shares by SciPy's log tails; counts of which a product underflows are bounded."""
+    rng, grid = np.random.default_rng(1), np.linspace(0, 1, 200_001)
+    p, sizes, rates = rng.dirichlet(np.ones(6)), (300, 500), ((0.5, 0.2), (0.5, 0.1))
+    for second in (p, p[::-1]):
+        forms = [
+            Binomials(rng.binomial(n, h + (g - h) * shares).astype(float), np.full(6, g), np.full(6, h), n)
+            for n, (g, h), shares in zip(sizes, rates, (p, second), strict=True)
+        ]
+        products = []
+        for x in range(6):
+            pairs = [(form.counts[x], form.n, h + (g - h) * grid) for form, (g, h) in zip(forms, rates, strict=True)]
+            shares = [(count / n - h) / (g - h) for (count, n, _), (g, h) in zip(pairs, rates, strict=True)]
+            high, low = pairs if shares[0] >= shares[1] else pairs[::-1]
+            products.append((binom.logsf(high[0] - 1, *high[1:]) + binom.logcdf(*low)).max())
+        log, category = structural._least_tails(*forms, times=0)  # which looks for the top in every category
+        assert log == pytest.approx(min(products), abs=1e-6) and category == np.argmin(products)
+    apart = [Binomials(np.array([c, c]), np.full(2, 0.5), np.full(2, 0.2), 10**6) for c in (450_000.0, 250_000.0)]
+    log, _ = structural._least_tails(*apart, times=4)
+    assert -(10**6) < log < -20_000
+
+
+@pytest.mark.parametrize("sizes", [(100, 10_000), (100, 100)])
+@pytest.mark.parametrize("epsilons", [(8.0, 8.0), (6.0, 8.0), (1.0, 3.0)])
+def test_channels_of_any_size_and_level_are_not_flagged(epsilons, sizes):
+    """Counts of a few bits are far from normal, so that z of estimates flagged a fifth of these."""
+    rng, flagged = np.random.default_rng(5), 0
+    channels = [UnaryEncoding.optimized(20, epsilon) for epsilon in epsilons]
+    for _ in range(60):
+        p = rng.dirichlet(np.full(20, 0.3))
+        tallies = [
+            Tally(channel, *channel.simulate(rng.multinomial(n, p), rng), name=f"day {k}")
+            for k, (channel, n) in enumerate(zip(channels, sizes, strict=True))
+        ]
+        (made,) = structural.channels_agree(collection_of(*tallies))
+        flagged += made.p_value < 0.05
+    assert flagged <= 6  # 60 honest ones at most: P(Binomial(60, .05) > 6) = .02
 
 
 def test_support_counts_below_what_any_population_has_are_flagged():

@@ -287,3 +287,18 @@ def test_maximum_likelihood_has_the_average_share():
     slope = (columns * (p * (1 - p))[:, None]).mean(axis=0)
     assert found.average.values == pytest.approx([1 - p.mean(), p.mean()], rel=1e-9)
     assert found.average_errors.values == pytest.approx(np.sqrt(slope @ found.covariance.values @ slope), rel=1e-6)
+
+
+def test_the_average_share_of_a_sample_has_the_error_of_its_design():
+    """By the sandwich of the coefficients, which clusters make wider; it was that of the scaled likelihood."""
+    rng = np.random.default_rng(8)
+    village, protocol = np.repeat(np.arange(50), 20), lb.GRR(2, 2.0)
+    x = rng.integers(0, 4, 1000).astype(float)
+    truth = (rng.random(1000) < 1 / (1 + np.exp(1 - 0.4 * x - rng.normal(size=50)[village]))).astype(int)
+    frame = pd.DataFrame({"x": x, "use": protocol.privatize(truth, rng), "w": rng.uniform(0.5, 2, 1000), "village": village})
+    found = lb.regress(frame, "use ~ x", protocol, method="mle", weights="w", cluster="village")
+    columns = np.column_stack([np.ones(1000), x])
+    p = 1 / (1 + np.exp(-columns @ found.coefficients.values[:, 1]))
+    slope = np.average(columns * (p * (1 - p))[:, None], axis=0, weights=frame["w"])
+    assert found.average.values[1] == pytest.approx(np.average(p, weights=frame["w"]), rel=1e-9)
+    assert found.average_errors.values == pytest.approx(np.sqrt(slope @ found.covariance.values @ slope), rel=1e-5)

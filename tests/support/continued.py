@@ -1,6 +1,7 @@
 """Calibrations take hours: what passed on this very code is kept in a file, and a run that was cut off goes on.
 
-The code is that of the package and of the tests, without docstrings and comments, so that prose may change meanwhile.
+The code is that of the package and of the tests, without docstrings and comments, so that prose may change meanwhile, with
+the versions that are pinned and the data.
 """
 
 import ast
@@ -8,9 +9,11 @@ import hashlib
 import json
 
 
-def code_of(*folders):
-    """Return a hash of the code of all modules of some folders."""
+def code_of(*folders, files=()):
+    """Return a hash of the code of all modules of some folders, and of files as they are."""
     found = hashlib.sha256()
+    for path in sorted(files):
+        found.update(path.name.encode() + path.read_bytes())
     for folder in folders:
         for path in sorted(folder.rglob("*.py")):
             tree = ast.parse(path.read_text(encoding="utf-8"))
