@@ -175,7 +175,7 @@ def sampled(density, chains, steps, draws, rng, watch):
             yield u, stats
             if stats["diverging"].any():
                 lost.append(int(stats["diverging"].sum()))
-            if lost or stats["accepted"].mean() < TRAJECTORIES.least_accepted / 2:  # the others do not make up for it
+            if lost or stats["accepted"].mean() < TRAJECTORIES.least_accepted / 2:  # so few that the run is ended
                 return
 
     runs = watch.finished(blocks())

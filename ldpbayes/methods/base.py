@@ -47,7 +47,7 @@ class AbstractPosterior(abc.ABC):
         .03 sd and less with 4,000 independent draws.
     most : float
         Operations above which ``auto`` looks for another method. Bank: of 403 fits none chose otherwise than by a limit
-        for each method. It is some ten seconds of a sampled one; exact sums do not reach it.
+        for each method. It is some ten seconds of a sampled one, and two hours of exact sums at their pace.
     """
 
     name: ClassVar[str]

@@ -83,8 +83,7 @@ class EffectsPosterior:
         The most effects. Memory: their Hessian is a dense matrix, of 12 MB.
     many : int
         Distinct reports a cell of the table from which on the log-likelihood is expanded. Bank: half and double change no
-        number. An expansion, a matrix of cells × cells, visits fewer numbers from one on; what it takes to make pays from a
-        few on.
+        number. An expansion, a matrix of cells × cells, visits fewer numbers from one on, and takes a few passes to make.
     """
 
     prior: Any

@@ -243,8 +243,8 @@ class Expanded(Factored):
     Attributes
     ----------
     most : int
-        Categories above which the saddle point takes the place of integrals, whose transforms would take too long. Derived:
-        the error of its second order falls as one over their number; ``checked`` states it.
+        Categories above which the saddle point takes the place of integrals. Derived: the error of its second order falls as
+        their number grows. Where it begins is a choice that nothing has measured.
     """
 
     name, reweighs = "surrogate", True

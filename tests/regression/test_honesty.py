@@ -48,6 +48,11 @@ def test_maximum_likelihood_is_that_of_scipy(name):
     errors = np.sqrt(np.diag(np.linalg.inv(information)))
     np.testing.assert_allclose(found.standard_errors.sel(category="yes"), errors[:2], rtol=5e-3)
     np.testing.assert_allclose(found["denial_errors"], errors[2] * delta * (1 - delta), rtol=5e-3)
+    shares = stats.logistic.cdf(best.x[0] + best.x[1] * frame["x"])
+    slope = np.array([(shares * (1 - shares) * column).mean() for column in (1, frame["x"])])
+    average = np.sqrt(slope @ np.linalg.inv(information)[:2, :2] @ slope)
+    np.testing.assert_allclose(found["average"].sel(category="yes"), shares.mean(), atol=2e-4)
+    np.testing.assert_allclose(found["average_errors"], average, rtol=5e-3)
     assert list(found["denied"].values) == (["yes"] if name == "sld" else ["no", "yes"])
     assert "denies" in str(lb.show(found))
 
