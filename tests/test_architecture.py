@@ -91,7 +91,7 @@ SHARED = {
 #: Members that stand on named siblings: planning solves for the risks and bounds of the theory.
 BUILT_ON = {
     "estimators.confidence": {"estimators.mle"},
-    "estimators.together": {"estimators.derived", "estimators.mle", "estimators.oracle"},
+    "estimators.derived": {"estimators.mle", "estimators.oracle"},
     "planning.figures": {"planning.plans"},
     "planning.page": {"planning.figures", "planning.plans", "planning.prospects"},
     "planning.plans": {"planning.risk", "planning.waves"},

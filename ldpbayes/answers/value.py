@@ -8,7 +8,7 @@ from scipy.special import betaincinv
 
 from ldpbayes.collections import Collection
 from ldpbayes.errors import listed
-from ldpbayes.protocols.limits import least_variance
+from ldpbayes.protocols.subset import least_variance
 
 
 def worth_given(

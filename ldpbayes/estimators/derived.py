@@ -1,4 +1,4 @@
-"""Point estimates of derived quantities, with standard errors by the delta method."""
+"""The point estimates beside a posterior, and those of derived quantities, with standard errors by the delta method."""
 
 from dataclasses import replace
 
@@ -6,9 +6,30 @@ import numpy as np
 
 from ldpbayes.collections import Derived
 from ldpbayes.collections.derived import columns_of
+from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.estimators.base import EXACT_INFORMATION_OPERATIONS, observed_information, tangent_covariance
 from ldpbayes.estimators.estimate import Estimate
 from ldpbayes.estimators.linearized import linearized
+
+
+def point_estimates(collection):
+    """Return the estimates shown beside a posterior: MLE, and the oracle where the channels have one.
+
+    Where respondents may ignore the device, the MLE is that of the compliers; there is none where γ is not identified.
+    """
+    from ldpbayes.estimators.mle import MLE
+    from ldpbayes.estimators.oracle import Oracle
+
+    if collection.wrapper and not (collection.wrapper.tested and collection.noncompliance().identified):
+        return []
+    if collection.laws:
+        return [among_compliers(with_derived(MLE()(collection), collection), collection)]
+    estimates = [MLE()(collection)]
+    try:
+        estimates.append(Oracle()(collection))
+    except (ArgumentError, InfeasibleError):
+        pass  # Rank-deficient and very large channels have no oracle; the table leaves its column out.
+    return [with_derived(estimate, collection) for estimate in estimates]
 
 
 def with_derived(estimate: Estimate, collection, quantities=None) -> Estimate:

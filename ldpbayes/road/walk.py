@@ -123,7 +123,7 @@ def _of_all(data: Any, prior: Any, request: Request) -> tuple[Fit, Mapping[str, 
         return fit, fitted.left_out
     fit.facts |= _about_order(data, fit.prior)
     if request.estimates:
-        from ldpbayes.describing.posterior import describe
+        from ldpbayes.describing import describe
 
         with warnings.catch_warnings():
             if data.by:

@@ -5,17 +5,19 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from scipy.special import rel_entr
 
 from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.collections import as_data
 from ldpbayes.collections.devices import with_outcomes
 from ldpbayes.errors import InfeasibleError, listed
-from ldpbayes.estimators.together import point_estimates
+from ldpbayes.estimators.derived import point_estimates
 from ldpbayes.fitness.base import Check
 from ldpbayes.fitness.checking import check
 from ldpbayes.fitness.constants import MIN_P_VALUE
 from ldpbayes.fitting import fit
+from ldpbayes.inference.ends import tails
 from ldpbayes.presenting import recorded
 from ldpbayes.priors import DEFAULT, prior_for
 from ldpbayes.road.ruling import rule
@@ -145,7 +147,7 @@ def compared(collection, prior, random_seed, settings):
     difference = second["mean"].values - mean
     error = np.sqrt(second["mcse"].values ** 2 + mcse**2)
     in_mcse = np.divide(difference, error, out=np.zeros_like(error), where=error > 0)
-    end_sd, end_errors = _ends_apart(first, second, sd)
+    end_sd, end_errors = ends_apart(first, second, sampled["posterior"]["distribution"].values)
     known = known_devices(plain)
     estimates = {e.name: e for e in point_estimates(known)}
     convex, facts = _beside_cvxpy(known, estimates.get("mle"))
@@ -191,7 +193,7 @@ def concluded(found, fitness, random_seed):
         With which the same is found again.
     """
     apart = (np.abs(found["difference_mcse"]) > MAX_MCSE).any("category")
-    ends_apart = (np.abs(found["end_errors"]) > MAX_MCSE).any("category")
+    ends_differ = (np.abs(found["end_errors"]) > MAX_MCSE).any("category")
     size = MIN_P_VALUE / found.sizes.get("cell", 1)
     unpredicted = (found["predictive_p"] < size).any("channel")
     doubtful = found["sampler_converged"] == 0
@@ -202,7 +204,7 @@ def concluded(found, fitness, random_seed):
     if "cell" in found.dims:
         for where, words in (
             (apart, f"The two posteriors differ by more than {MAX_MCSE:g} Monte Carlo standard errors in"),
-            (ends_apart, f"Their interval ends differ by more than {MAX_MCSE:g} standard errors in"),
+            (ends_differ, f"Their interval ends differ by more than {MAX_MCSE:g} standard errors in"),
             (summed_apart, "The sum over all tallies is not the posterior in"),
             (doubtful, "The sampler did not converge in"),
             (unpredicted, "The posterior predictive check fails in"),
@@ -221,7 +223,7 @@ def concluded(found, fitness, random_seed):
         ] + texts
         if apart:
             texts.append(f"NUTS and {reference} differ by more than {MAX_MCSE:g} Monte Carlo standard errors.")
-        if ends_apart:
+        if ends_differ:
             ends = np.abs(found[["end_sd", "end_errors"]]).isel(category=int(np.argmax(np.abs(found["end_errors"].values))))
             texts.append(
                 f"An interval end of {ends['category'].item()} differs by {ends['end_sd'].item():.2g} sd between the two "
@@ -329,14 +331,32 @@ def _enumerated(collection, prior):
         return None
 
 
-def _ends_apart(first, second, sd):
-    """Return the difference of the ends of two summaries in sd, and in standard errors of both, where these are more."""
-    names = ("lower", "upper")
-    apart = np.stack([second[end].values - first[end].values for end in names])
-    error = np.stack([np.hypot(first[f"{end}_error"].values, second[f"{end}_error"].values) for end in names])
-    errors = np.divide(apart, error, out=np.zeros_like(apart), where=error > 0)
+def ends_apart(first, second, draws):
+    """Return the difference of the ends of two summaries in sd, and in standard errors of both, where these are more.
+
+    The errors are those of the share s of the sampler's n effective draws below the other's end, which has the level q: the
+    root of its deviance, 2n (s log(s/q) + (1 − s) log((1 − s)/(1 − q))), is nearly normal. At a bound of the simplex the
+    error of a sample's end is several times as large to one side as to the other; that of its level is not.
+
+    Parameters
+    ----------
+    first, second : Dataset
+        The reference's, and the sampler's.
+    draws : (chains, draws, a) array
+        The sampler's.
+    """
+    names, q = ("lower", "upper"), np.array(tails(second.attrs["ci_prob"]))[:, None]
+    ends, error = (np.stack([first[f"{end}{of}"].values for end in names]) for of in ("", "_error"))
+    draws = draws.reshape(-1, 1, draws.shape[-1])
+    s, high, low = ((draws < ends + way * error).mean(axis=0) for way in (0, 1, -1))
+    n = second["ess_tail"].values
+    s = s + np.clip(q - s, -0.5 / n, 0.5 / n)  # half a draw for continuity
+    root = np.sqrt(2 * n * np.maximum(rel_entr(s, q) + rel_entr(1 - s, 1 - q), 0.0)) * np.sign(q - s)
+    own = np.sqrt(q * (1 - q) / n)
+    errors = np.where(np.isfinite(n), root * own / np.hypot(own, (high - low) / 2), 0.0)
     which = np.abs(errors).argmax(axis=0)[None]
-    return (np.take_along_axis(values, which, axis=0)[0] for values in (apart / sd, errors))
+    apart = (np.stack([second[end].values for end in names]) - ends) / first["sd"].values
+    return tuple(np.take_along_axis(values, which, axis=0)[0] for values in (apart, errors))
 
 
 def _verdict(x, in_mcse, end_errors, estimates):

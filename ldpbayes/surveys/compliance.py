@@ -4,7 +4,7 @@ import math
 
 from ldpbayes.collections import Collection
 from ldpbayes.collections.noncompliance import compliers_only
-from ldpbayes.describing.posterior import EvidenceOf
+from ldpbayes.describing import EvidenceOf
 from ldpbayes.fitness.nested import compliance_test
 from ldpbayes.methods.problem import scaled
 from ldpbayes.priors import AbstractPrior

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import helmert
 
 from ldpbayes import checks
-from ldpbayes.protocols.limits import least_variance
+from ldpbayes.protocols.subset import least_variance
 from ldpbayes.theory import base, information
 from ldpbayes.theory.base import Value
 

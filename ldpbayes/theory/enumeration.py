@@ -11,6 +11,7 @@ from scipy import special
 from ldpbayes import checks
 from ldpbayes.arrays import FloatArray, IntArray
 from ldpbayes.collections import Collection, Tally, as_collection
+from ldpbayes.constants import GOLDEN
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.inference.ends import tails
 from ldpbayes.likelihoods import require_sampler
@@ -180,6 +181,9 @@ def tally_law(merged: Any) -> tuple[IntArray, FloatArray, float]:
 
     n, g = merged.n_reports, merged.n_groups
     users = np.repeat(np.arange(len(merged.matrix)), np.rint(merged.counts).astype(np.int64))
+    # By the golden ratio, so that reports of one kind are spread evenly: one kind after another, the tallies that the last
+    # kind needs underflow, from 2,500 reports on.
+    users = users[np.argsort(np.arange(n) * GOLDEN % 1)]
     averages, log_scale = kernels.averages(np.ascontiguousarray(merged.matrix), users, *kernels.start(n, g))
     states = tally_states(n, g)
     grid = np.arange(n + 1)

@@ -28,7 +28,7 @@ from ldpbayes.protocols import (
     designs,
 )
 from ldpbayes.robust import crosschecking
-from ldpbayes.robust.crosschecking import crosscheck, predictive_check
+from ldpbayes.robust.crosschecking import crosscheck, ends_apart, predictive_check
 from ldpbayes.robust.enumerating import enumerate_outcomes
 
 pytestmark = pytest.mark.together("models")
@@ -112,6 +112,23 @@ def test_interval_ends_that_differ_are_flagged_where_means_agree(monkeypatch):
     np.testing.assert_array_equal(found["mean"], sound["mean"])
     assert float(np.abs(found["end_sd"]).max()) == pytest.approx(1, abs=0.3)
     assert np.abs(sound["end_errors"]).max() < 4 and all("end" in word for word in found["verdict"].values)
+
+
+def test_ends_at_a_bound_are_compared_by_the_levels_of_draws():
+    """Draws x² of uniform x, whose lower end of .0006 a sample of 400 puts at .0001 or .0016: levels off by two errors."""
+    rng = np.random.default_rng(2)
+    found = []
+    for _ in range(2000):
+        draws = rng.random((1, 400, 1)) ** 2
+        entries = {name: ("x", np.quantile(draws, [level])) for name, level in (("lower", 0.025), ("upper", 0.975))}
+        nuts = xr.Dataset(entries | {"ess_tail": ("x", [400.0])}, attrs={"ci_prob": 0.95})
+        exact = {"lower": 0.025**2, "upper": 0.975**2, "lower_error": 0.0, "upper_error": 0.0, "sd": 0.3}
+        reference = xr.Dataset({name: ("x", [value]) for name, value in exact.items()})
+        _, errors = ends_apart(reference, nuts, draws)
+        found.append(errors[0])
+    found = np.array(found)
+    # The larger of two: .0026 of both would be beyond 3 of normal errors, and 1.3e-4 beyond 4.
+    assert np.abs(found).max() < 4.5 and np.mean(np.abs(found) > 3) < 0.01 and 0.08 < np.mean(np.abs(found) > 1.96) < 0.12
 
 
 def test_the_sum_over_all_tallies_is_a_row_and_is_flagged_where_it_differs(monkeypatch):

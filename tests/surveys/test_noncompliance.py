@@ -12,8 +12,8 @@ from tabulated import each_row
 from ldpbayes import GRR, Cells, Collection, Tally, check, fit, load_example, read, select_method, show, write
 from ldpbayes.errors import ArgumentError, DataError, InfeasibleError
 from ldpbayes.estimators import MLE
+from ldpbayes.estimators.derived import point_estimates
 from ldpbayes.estimators.mle import maximize
-from ldpbayes.estimators.together import point_estimates
 from ldpbayes.pages.about import about
 from ldpbayes.priors import Compliance, Dirichlet, prior_for
 from ldpbayes.protocols import Channel, HadamardResponse, LocalHashing, UnaryEncoding, designs

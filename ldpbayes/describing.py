@@ -13,7 +13,7 @@ from ldpbayes.answers.value import prior_of_shares, worth_given
 from ldpbayes.collections import Collection
 from ldpbayes.collections.cells import FACTS
 from ldpbayes.estimators.confidence import confidence_intervals
-from ldpbayes.estimators.together import point_estimates
+from ldpbayes.estimators.derived import point_estimates
 from ldpbayes.fitness.cells import compliance_of_cells, verdict_of_cells
 from ldpbayes.fitness.checking import MAX_GAP, QUICK_REPLICATIONS, check
 from ldpbayes.fitness.nested import information_criteria

@@ -1,1 +1,0 @@
-"""What is said beside a posterior: estimates, confidence, evidence, what the reports are worth, who decides, fit."""
