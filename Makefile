@@ -47,7 +47,7 @@ studies: $(VENV)/.ready  ## Continue the papers' studies from docs/studies, and 
 	$(if $(MINUTES),,$(BIN)/python -m studies convergence --setting paper --output out/studies --jobs 2)
 
 calibrate: $(VENV)/.ready  ## Run the slow statistical calibrations, hours; a run that was cut off goes on, on the same code.
-	$(BIN)/python -m pytest -m calibrate -n $(WORKERS) --dist worksteal --durations 40 --continued .calibrated || [ $$? -eq 5 ]  # 5: all of them passed before
+	$(BIN)/python -m pytest -m calibrate -n $(WORKERS) --dist worksteal --durations 40 --continued=.calibrated || [ $$? -eq 5 ]  # 5: all of them passed before
 
 notebooks: $(VENV)/.ready  ## Execute the notebooks, in a temporary copy.
 	$(BIN)/python -m pytest -m notebook
