@@ -160,7 +160,7 @@ def simulate(
     title: str | None = None,
     name: str = "all",
 ) -> Collection:
-    """Simulate reports of n people drawn from the distribution p, or without n of the people whom p counts.
+    """Simulate n people drawn from p, an array or a family ("zipf"), and their reports; without n, p counts people.
 
     With n, users' values are drawn from the distribution: T ~ Multinomial(n, P). Without it p must be counts,
     and these users report. Only simulation: for protecting people use the protocol's ``privatize_one``.

@@ -46,7 +46,7 @@ RESERVED = frozenset(FACTS) | frozenset(
 
 
 class Cells(Mapping, Reports):
-    """A mapping from keys to Collections (or Summaries) over the same categories: one cell for each key.
+    """Collections (or Summaries) over the same categories, one a cell, by key: a tuple of values of the columns ``by``.
 
     Parameters
     ----------

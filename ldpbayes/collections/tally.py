@@ -17,7 +17,7 @@ from ldpbayes.protocols.formats import distinct
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Reports made by one protocol, counted: give all reports, or the distinct ones with their counts.
+    """Reports of one protocol, counted: all, or the distinct ones with their counts; ``user`` joins those of a person.
 
     Parameters
     ----------

@@ -119,8 +119,7 @@ class Outcome:
     @property
     def problem(self) -> str:
         """Why the draws may not be used and what helps, in words without a full stop; empty where they may."""
-        # Chains that have not met want another method before more draws.
-        return self.verdict.advised(self.distribution.shape[1]) if self.independent else self.verdict.problem
+        return self.verdict.advised(self.distribution.shape[1])
 
     @property
     def rejected(self) -> str:

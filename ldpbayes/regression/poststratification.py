@@ -37,7 +37,7 @@ def poststratify(
     count: str | None = None,
     by: str | Sequence[str] | None = None,
 ) -> Answer:
-    """Return the shares in a population of known composition: Σ_c w_c p_c over cells, or a regression over a census.
+    """Return the shares in a population of known composition: cells by their sizes, or a regression over a census.
 
     Parameters
     ----------

@@ -220,7 +220,7 @@ class Fitted:
 
 @asks
 def predictions(result: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95) -> Answer:
-    """Predict the private answer for each row of a table, by default for each combination of covariates of the fit.
+    """Predict shares, or the mean outcome by answer, for rows of a table: by default all combinations of covariates.
 
     Parameters
     ----------
@@ -281,7 +281,7 @@ def comparisons(
     data: Any = None,
     ci_prob: float = 0.95,
 ) -> Answer:
-    """Return average differences: how the shares change where everybody's value of a variable is changed.
+    """Return how shares, or the mean outcome, change on average where everybody's value of a variable is changed.
 
     For every person the distribution of the private answer is predicted with one value and with the other, all other
     covariates as they are, and the difference is averaged over people.

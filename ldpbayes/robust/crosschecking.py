@@ -73,7 +73,7 @@ def crosscheck(
     chains: int = 4,
     progressbar: bool = False,
 ) -> CrossCheck:
-    """Compare exact methods (where feasible), NUTS, MLE, cvxpy and oracle, cell by cell, and check predictions and fit.
+    """Compare exact and NUTS posteriors, MLE, cvxpy and oracle, of Cells each cell alone; check predictions and fit.
 
     Parameters
     ----------
