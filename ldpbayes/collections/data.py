@@ -148,7 +148,7 @@ class Reports(ABC):
             Name of the category → how its people report: a label that they always report ("no"), "always LABEL", "uniform",
             for unary encodings also "fair coins", "no bits" and "all bits", for hashed words "unlisted" (a word that is no
             candidate, of many that few people have); for fake reports "maximal gain: LABEL, …" and "input: LABEL, …", or
-            what ``ldpbayes.attack`` returns; or a mapping from the channels' names to these.
+            ``{"law": "maximal gain", "targets": […]}``; or a mapping from the channels' names to these.
 
         Raises
         ------

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from ldpbayes import checks
 from ldpbayes.collections.constants import LARGEST_WEIGHT, RANK_TOLERANCE
 from ldpbayes.collections.tally import rows_weighed
-from ldpbayes.errors import ArgumentError, DataError, shown
+from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.likelihoods import Rows, StackedRows
 
 #: What weights leave out.
@@ -337,7 +337,8 @@ def _fractions(population: Any, labels: list, frame: Mapping, clustered: bool) -
         sizes = {str(label): size for label, size in population.items()}
         missing = [label for label in labels if str(label) not in sizes]
         if missing:
-            raise ArgumentError(f"population must have the size of every stratum, that of {shown(missing[0])} is missing.")
+            stated = f"it states {listed(sizes)}"
+            raise ArgumentError(f"the population's size by stratum lacks that of {shown(missing[0])}; {stated}.")
         size = np.array([_size(sizes[str(label)]) for label in labels])
     elif clustered:
         size = _size(population) * sampled / units

@@ -77,7 +77,7 @@ def _refuse(model):
     if isinstance(prior, Beside) and (reports.weighted or prior.effects):
         tried = isinstance(prior, devices.Tried)
         what = "through an uncertain device" if tried else "beside those who deny"
-        way = ", or the device's known() at the quantiles of its laws" if tried else ""
+        way = ", or known devices with the middle and both ends of its laws" if tried else ""
         raise InfeasibleError(f"Maximum likelihood {what} has no weights and no groups; take the posterior{way}.")
     if why := devices.unidentified(reports.pooled):
         raise InfeasibleError(why)

@@ -260,7 +260,7 @@ class MixedMaximum:
         none = [name for name, sd in zip(names, self.sds, strict=True) if not sd]
         zero = f" The sd of {', '.join(none)} is estimated as 0, where it has no standard error." if none else ""
         modes = "variables of these names are their modes" if len(names) > 1 else "variable of this name is its mode"
-        return f"{listed(names)} {'are' if len(names) > 1 else 'is'} integrated by {how}{sure}; the result's {modes}.{zero}"
+        return f"The likelihood is integrated over {listed(names)} by {how}{sure}; the result's {modes}.{zero}"
 
 
 def maximize_marginal(target: RegressionTarget, group: np.ndarray | None) -> MixedMaximum:

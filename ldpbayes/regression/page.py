@@ -119,7 +119,7 @@ def of_maximum(result: Maximum, *, ci_prob: float | None = None) -> Page:
 
 
 def _headline_of_maximum(result, summary, ci_prob):
-    """Return the first coefficient but the intercept, with reports, design and formula."""
+    """Return the first coefficient but the intercept, or where it is alone, it, with reports, design and formula."""
     reports = number_of(result.n_reports, "report")
     design = facts_of(result).get("mechanisms", "")
     source = design if design.startswith(f"{result.n_reports:,} ") else f"{reports} ({design})" if design else reports
@@ -127,9 +127,13 @@ def _headline_of_maximum(result, summary, ci_prob):
     at = {"term": terms[min(1, len(terms) - 1)], "category": summary["category"].values[-1]}
     spec = spec_of(summary["sd"].values)
     middle, low, high = (format(float(summary[name].sel(at)), spec) for name in ("mean", "lower", "upper"))
+    moves, where = f"moves by {middle} with {at['term']}", ""
+    if len(terms) == 1:
+        moves = f"is {middle}"
+        where = f", with {listed(map(str, result['effects'].values))} at 0" if "effects" in result.coords else ""
     return (
         f"From {source}, by maximum likelihood of {result.formula}: the {scale_of(result.link)} of {at['category']} against "
-        f"{result.reference} moves by {middle} with {at['term']} ({interval_of(ci_prob)} {low} to {high})."
+        f"{result.reference} {moves} ({interval_of(ci_prob)} {low} to {high}){where}."
     )
 
 
@@ -256,6 +260,13 @@ def _notes(tree):
         f"{number_of(int(attrs['n_patterns']), 'distinct row')} of covariates; prior {attrs['prior']}; method "
         f"{attrs['method']}; seed {attrs['random_seed']}.",
     )
+    if rises := [name.removesuffix("_steps") for name in map(str, tree["posterior"]) if name.endswith("_steps")]:
+        which = listed(rises)
+        yield Note(
+            Kind.METHOD,
+            f"{which} has mean 0 over respondents: the intercept, and columns that {which} multiplies, are at that mean, "
+            "not at the first level.",
+        )
     yield from notes_of(tree)
     yield from stated(attrs, (Kind.DATA, "totals"), (Kind.WARNING, "prior_decides"))
 

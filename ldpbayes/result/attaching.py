@@ -60,8 +60,9 @@ def attach(
     Result
         A result as ``fit`` returns it: answers, plots, ``save`` and ``extend("log_likelihood", "posterior_predictive")``
         take it. Where some deny or ignore the device, P is that of the answers, and their shares stand beside it. All other
-        variables of the trace are kept and summarized as well. So are its groups ``prior_label``, ``log_prior`` and those of
-        predictions, with the observed values beside them. Observed values of the result that are called as one of the
+        variables of the trace are kept and summarized as well. Its groups ``prior``, ``log_prior`` and those of predictions
+        are kept, with the observed values beside them; ``log_likelihood`` and ``constant_data`` are not, so that ArviZ's
+        functions for another outcome take the trace. Observed values of the result that are called as one of the
         model's get ``data_`` before their name. A dimension of the trace that is called as one of the result's but has
         other labels is renamed to ``{variable}_{dimension}``; one that is called as the grouping column of the cells is
         their dimension ``cell``.
@@ -90,6 +91,7 @@ def attach(
         collection, draws, device = over_reports(plain, draws, device_of(trace, channel, plain.n_categories))
         others |= {name: ((), values, {"of": "model"}) for name, values in device.items()}
     made = {} if channel is None else {"mechanisms": f"{plain.n_reports:,} reports through the model's device {channel!r}"}
+    made |= {} if channel is None else {"device": ""}  # that of the collection is not the model's
     settings = {"var_name": var_name, "channel": channel, "random_seed": random_seed, "ci_prob": ci_prob}
     reason = "Sampled with a model of the caller's own."
     drawn, labels, mean, how = of_draws(collection, draws, others, np.random.default_rng(random_seed))

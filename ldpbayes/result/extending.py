@@ -12,7 +12,7 @@ from ldpbayes.collections import Cells, Collection, as_data
 from ldpbayes.collections.data import designs_of, mechanisms
 from ldpbayes.collections.devices import over_reports, with_outcomes
 from ldpbayes.collections.noncompliance import collapse
-from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, MissingGroupError, shown
+from ldpbayes.errors import ArgumentError, DataError, InfeasibleError, MissingGroupError, listed, shown
 from ldpbayes.inference.importance import left_out, left_out_of_counts
 from ldpbayes.priors.parts import log_density_of_shares
 from ldpbayes.protocols.formats import places
@@ -147,7 +147,17 @@ def _add(result: Any, group: str, variables: Mapping[str, tuple], coords: Any = 
     used = {dim for dims, *_ in variables.values() for dim in dims} | {"chain", "draw"}
     labels = {name: x for name, x in posterior.coords.items() if set(x.dims) <= used and x.dims} | dict(coords or {})
     arrays = {name: (("chain", "draw", *dims), x.reshape(*size, *x.shape[1:])) for name, (dims, x) in variables.items()}
-    result[group] = xr.DataTree(in_one_order(xr.Dataset(arrays, labels)))
+    fresh = xr.Dataset(arrays, labels)
+    if group in result.children:  # of a trace that was attached: what the model has of other outcomes
+        others = result[group].to_dataset().drop_vars(list(arrays), errors="ignore")
+        others = others.drop_vars(set(others.coords) - {dim for x in others.data_vars.values() for dim in x.dims})
+        try:
+            fresh = fresh.merge(others, join="exact")
+        except ValueError:
+            raise ArgumentError(
+                f"{group} has {listed(others.data_vars)} of other draws, which this would replace; del the group first."
+            ) from None
+    result[group] = xr.DataTree(in_one_order(fresh))
 
 
 def _draws(result: Any, data: Any) -> np.ndarray:

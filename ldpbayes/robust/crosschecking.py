@@ -94,6 +94,10 @@ def crosscheck(
     collection = as_data(collection, summaries=False)
     settings = {"draws": draws, "chains": chains, "progressbar": progressbar}
     random_seed = checks.seed(random_seed)
+    if collection.weighted:
+        raise InfeasibleError(
+            "A cross-check takes no sampling weights, as NUTS takes none; cross-check the same reports without weights."
+        )
     seeds = np.random.SeedSequence(random_seed)
     if not collection.by:
         own = int(seeds.generate_state(1)[0])

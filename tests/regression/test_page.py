@@ -261,6 +261,7 @@ def test_rows_of_changes_have_a_category_and_sds_between_groups_have_none():
     rows = [row[:2] for row in lb.show(result).tables[0].rows]
     terms = ("Intercept", "mo(edu) from 1 to 3")
     assert rows == [*((term, category) for term in terms for category in "bc"), ("sd of 1|g", None)]
+    assert any(note.text.startswith("mo(edu) has mean 0 over respondents") for note in lb.show(result).notes)
 
 
 def test_maximum_likelihood_tells_curves_from_groups():
@@ -271,6 +272,7 @@ def test_maximum_likelihood_tells_curves_from_groups():
     found = lb.regress(frame, "use ~ s(age, k=5) + (1 | g)", lb.GRR(2, 3.0), method="mle")
     rows = {table.title: [row[0] for row in table.rows] for table in lb.show(found).tables}
     assert rows["Curves: sd"] == ["s(age, k=5)"] and rows["Effects of groups: sd"] == ["1|g"]
+    assert "against 0 is " in found.headline and "with 1|g; s(age, k=5) at 0" in found.headline
     assert all(name in found.data_vars for name in ("s(age, k=5)", "1|g"))
     with pytest.raises(lb.errors.ArgumentError, match="no draws"):
         lb.predictions(found)

@@ -98,6 +98,19 @@ def test_a_variable_named_as_one_of_the_results_is_refused():
         attach(trace(**{name: (("chain", "draw", "term"), np.zeros((4, 500, 2)))}), survey(), random_seed=1)
 
 
+def test_predictions_of_other_outcomes_are_kept_beside_those_of_reports():
+    given = trace()
+    drawn = given["posterior_predictive"].to_dataset()
+    given["posterior_predictive"] = xr.DataTree(drawn.assign(y=(("chain", "draw", "person"), RNG.normal(size=(4, 500, 7)))))
+    tree = attach(given, survey(), random_seed=1).extend("posterior_predictive")
+    predicted = tree["posterior_predictive"]
+    np.testing.assert_array_equal(predicted["y"].values, given["posterior_predictive"]["y"].values)
+    assert predicted["reports"].dims == ("chain", "draw", "report") and predicted["reports"].shape[2] == 1000
+    given["posterior_predictive"] = xr.DataTree(given["posterior_predictive"].to_dataset().isel(draw=slice(100)))
+    with pytest.raises(lb.LDPBayesError, match="has y of other draws"):
+        attach(given, survey(), random_seed=1).extend("posterior_predictive")
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("by", [None, "report", "cell"])

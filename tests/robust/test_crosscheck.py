@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from references.enumeration import enumerated
+from samples import from_sample
 
 from ldpbayes import Cells, Collection, Tally, cli, read
 from ldpbayes.collections.devices import with_outcomes
@@ -129,6 +130,28 @@ def test_ends_at_a_bound_are_compared_by_the_levels_of_draws():
     found = np.array(found)
     # The larger of two: .0026 of both would be beyond 3 of normal errors, and 1.3e-4 beyond 4.
     assert np.abs(found).max() < 4.5 and np.mean(np.abs(found) > 3) < 0.01 and 0.08 < np.mean(np.abs(found) > 1.96) < 0.12
+
+
+def test_a_weighted_sample_is_refused_in_words_of_the_question():
+    sample = from_sample(["no", "yes"], GRR(2, 1.0), [0, 1, 1, 0], weights=[1.0, 2.0, 1.0, 2.0])
+    with pytest.raises(InfeasibleError, match="cross-check the same reports without weights"):
+        crosscheck(sample)
+
+
+@pytest.mark.calibrate
+@pytest.mark.sampled(4)
+def test_methods_agree_in_forty_honest_cross_checks():
+    """Up to 10,000 reports of truths at a bound too: a third way found two of a hundred that NUTS could not have noticed."""
+    rng = np.random.default_rng(5)
+    for k in range(40):
+        a, epsilon, n = 2 + k % 3, float(rng.choice([0.5, 1, 2, 4])), int(rng.choice([30, 300, 3000, 10_000]))
+        protocol = GRR(a, epsilon) if k % 2 else UnaryEncoding.optimized(a, epsilon)
+        tally = Tally(
+            protocol, *protocol.simulate(rng.multinomial(n, rng.dirichlet(np.full(a, rng.choice([0.3, 1.0])))), rng)
+        )
+        found = crosscheck(Collection(LABELS[:a], tally), "jeffreys", random_seed=k)
+        assert found["enumeration_apart"] == 0 and found["convex_astray"] == 0, (k, found.sentence)
+        assert max(np.abs(found[name]).max() for name in ("difference_mcse", "end_errors")) < 4.5, (k, found.sentence)
 
 
 def test_the_sum_over_all_tallies_is_a_row_and_is_flagged_where_it_differs(monkeypatch):
