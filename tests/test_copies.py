@@ -49,6 +49,27 @@ def test_files_of_reports(folder, door):
         door(folder, copies="twice")
 
 
+def test_channels_that_have_the_same_rows_and_rows_that_no_channel_has(tmp_path):
+    """By what the file states: no condition and one, overlapping lists; a list of values is one channel."""
+    table = "day,report\n" + "".join(f"{k % 5 + 1},{'no' if k % 3 else 'yes'}\n" for k in range(100))
+    (tmp_path / "r.csv").write_text(table)
+    channel = '[[channels]]\nprotocol = "grr"\nparameters = {{ epsilon = 1 }}\nfile = "r.csv"\nreport = "report"\n{}\n'
+
+    def found(*conditions, **settings):
+        text = 'categories = ["no", "yes"]\n' + "".join(channel.format(one) for one in conditions)
+        (tmp_path / "c.toml").write_text(text)
+        return lb.read(tmp_path / "c.toml", **settings)
+
+    for twice in (("", ""), ("where = { day = 1 }", ""), ("where = { day = 1 }", 'where = { day = ["1", 2] }')):
+        with pytest.raises(lb.errors.DataError, match="two channels have the same rows"):
+            found(*twice)
+    assert found("", "", copies="add").n_reports == 200
+    days = found('name = "a"\nwhere = { day = 1 }', 'name = "b"\nwhere = { day = [3, 4] }')
+    assert [tally.n_reports for tally in days.tallies] == [20, 40]
+    assert "day is 2, 5 belong to no channel" in days.notes
+    assert "no channel" not in found("where = { day = [1, 2, 3, 4, 5] }").notes
+
+
 def test_a_collection_file_and_the_command_line(folder):
     shutil.copy(folder / "a.parquet", folder / "b.parquet")
     toml = folder.parent / "c.toml"

@@ -113,6 +113,8 @@ def _category_table(tree, title, top):
         return filled(title, columns, brief=again if count == 1 else None)
     verb = "is" if cells == 1 and len(phrases) == 1 and most == total else "are"
     note = f"{' of '.join(phrases).capitalize()} {verb} shown." if phrases else ""
+    if most < total and any(_has_confidence(tree, target) for target in _targets(tree)):
+        note += " Confidence intervals allow for the choice: they are wider than those of a category that is asked about."
     return filled(
         title, pairs, note, whole=functools.partial(again, sys.maxsize), brief=again if phrases or count == 1 else None
     )

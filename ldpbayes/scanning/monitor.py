@@ -83,7 +83,8 @@ OF_CELLS = "Drift between cells was not tested: pilot_by names the columns whose
 OF_COUNTS = "Duplicates were not tested: equal reports are many in any sample where reports are counted."
 OF_USERS = "Neither drift nor duplicates were tested: reports of one user go together, and both tests need independent ones."
 OF_SUMS = (
-    "Neither drift nor duplicates were tested: sums of scans and files of them keep no parts; ask the monitor of each scan."
+    "Neither drift nor duplicates were tested: sums of scans and files of them keep no parts; scan all of their files "
+    "together."
 )
 
 

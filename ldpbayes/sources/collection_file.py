@@ -9,9 +9,10 @@ from ldpbayes import checks, files
 from ldpbayes.collections import Cells, Tally, as_collection
 from ldpbayes.collections.noncompliance import stated_deniers, undenied
 from ldpbayes.collections.survey import SampleColumns
-from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, shown
+from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
 from ldpbayes.protocols import ListExperiment, make_protocol
 from ldpbayes.sources.channels import COPIES, RowOptions, assembled, find_channels, read_cells, under_shared_keys
+from ldpbayes.sources.encode import encoded_key, fits
 from ldpbayes.sources.numbers import as_numbers
 from ldpbayes.sources.opening import open_source
 from ldpbayes.sources.parameters import plain
@@ -44,9 +45,9 @@ def read_collection(path, rows=None):
     The file holds ``id``, ``title``, ``question``, ``citation``, ``licence``, ``notes``, ``categories`` and one
     ``[[channels]]`` table per channel: ``name``, ``protocol`` (a name of ``ldpbayes protocols``), ``parameters``,
     ``file`` (a CSV or Parquet file beside the collection file; Parquet may be a pattern, ``"reports/*.parquet"``),
-    ``where`` (column = value: the rows of this channel), ``report`` (the column or columns of one report), ``count`` (the
-    column of counts; without it every row is one report) and ``n`` (the total that the counts must add up to). Numbers may
-    be written as fractions, "1/6", and logarithms, "ln(3)" or "2*ln(3)/5".
+    ``where`` (column = value, or a list of values: the rows of this channel), ``report`` (the column or columns of one
+    report), ``count`` (the column of counts; without it every row is one report) and ``n`` (the total that the counts must
+    add up to). Numbers may be written as fractions, "1/6", and logarithms, "ln(3)" or "2*ln(3)/5".
 
     A list experiment, with channels ``item_count``, may leave out ``categories``; its share of carriers is then ``trait``.
     So may several lists about one trait, with the same ``items`` in every channel.
@@ -120,9 +121,12 @@ def read_collection(path, rows=None):
         facts = {"id": files.stem(path)} | facts_stated(stated) | {"published": tuple(stated["published"] or ())}
         own = [channel if rows.by_user is None else channel | {"by_user": rows.by_user} for channel in channels]
         read = [_read_channel(path, categories, channel, i, columns, rows.copies) for i, channel in enumerate(own)]
+        if rows.copies == "refuse":
+            _refuse_doubled(channels)
         if skipped is not None:
             skipped.tell(rows.quarantine)
         read = [cells for channel_cells in read for cells in channel_cells]
+        facts["notes"] = "\n".join(filter(None, [facts.get("notes"), *_unclaimed(path, channels)]))
         collection = doubted(assembled(under_shared_keys(read), categories, columns, facts), stated)
     except DataError as err:
         raise err.at(source=path) from err.__cause__
@@ -298,6 +302,41 @@ def _grouping(by, path):
     if not isinstance(by, list) or not all(isinstance(name, str) and name for name in by) or len(set(by)) != len(by):
         raise DataError("must be the name of a column or a list of distinct names", source=path, field="by")
     return by
+
+
+def _conditions(channel):
+    """Return {column: the entries of a channel's rows there, as texts}; empty where all rows are the channel's."""
+    where = channel.get("where") or {}
+    return {key: {str(one) for one in (value if isinstance(value, list) else [value])} for key, value in where.items()}
+
+
+def _refuse_doubled(channels):
+    """Refuse two channels of which one has rows of the other, by what they state."""
+    for first, second in itertools.combinations(channels, 2):
+        fewer, more = sorted((_conditions(first), _conditions(second)), key=len)
+        same = all(first.get(name) == second.get(name) for name in ("file", "protocol", "report"))
+        if same and all(more.get(key, set()) & entries for key, entries in fewer.items()):
+            raise ArgumentError(
+                f"two channels have the same rows of {shown(first.get('file'))}: 'where' must tell them apart; copies='add' "
+                "adds them up."
+            )
+
+
+def _unclaimed(path, channels):
+    """Yield a sentence for each table with rows that no channel has, where all conditions on it are about one column."""
+    for name in dict.fromkeys(channel.get("file") for channel in channels):
+        conditions = [_conditions(channel) for channel in channels if channel.get("file") == name]
+        column = next(iter(conditions[0]), None)
+        if column is None or any(set(condition) != {column} for condition in conditions):
+            continue
+        claimed = set.union(*(condition[column] for condition in conditions))
+        rest: set = set()
+        for batch in open_source(path.parent / name).condensed([column]):
+            codes, values = encoded_key(batch.table, column, missing=True)
+            present = (values[code] for code in set(codes.tolist()))
+            rest |= {str(key) for key in present if not any(fits(key, one, column) for one in claimed)}
+        if rest:
+            yield f"Rows of {name} where {column} is {listed(sorted(rest))} belong to no channel and are left out."
 
 
 def _read_channel(path, categories, channel, position, columns, copies):

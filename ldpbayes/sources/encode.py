@@ -493,12 +493,13 @@ def matching(table: Any, where: Mapping[str, object]) -> np.ndarray | None:
     rows = np.ones(table.num_rows, dtype=bool)
     for name, value in where.items():
         codes, values = encoded_key(table, name, missing=True)
-        rows &= np.array([_is(key, value, name) for key in values] or [False])[codes]
+        wanted = value if isinstance(value, list) else [value]
+        rows &= np.array([any(fits(key, one, name) for one in wanted) for key in values] or [False])[codes]
     return None if rows.all() else np.flatnonzero(rows)
 
 
-def _is(key, value, name):
-    """Return whether a cell is what a condition says."""
+def fits(key: Any, value: Any, name: str) -> bool:
+    """Return whether an entry of a column is what a condition says; the name of the column is for messages."""
     if isinstance(key, bool):
         if str(value).lower() not in ("true", "false"):
             raise DataError(f"holds booleans, got the condition {shown(value)}", field=name)
