@@ -22,6 +22,10 @@ class Drift(NamedTuple):
     p_value : float
     worst : str
         The part that differs most.
+    category : int
+        The place of the category that differs most by itself; −1 where all are too rare to say.
+    category_p_value : float
+        Of its counts, times the number of categories; nan where all are too rare.
     """
 
     over: str
@@ -29,6 +33,8 @@ class Drift(NamedTuple):
     df: float
     p_value: float
     worst: str
+    category: int
+    category_p_value: float
 
 
 class Duplicates(NamedTuple):
@@ -94,15 +100,20 @@ def drift(over: str, channels: Iterable[tuple[AbstractProtocol, Mapping[str, np.
     Σ_k (C_k − n_k q)ᵀ Σ⁻ (C_k − n_k q)/n_k with q of all parts of a group, and Σ the covariance of the supports of one
     report at the unbiased shares p of q, which agree with it: P(x and y are supported) = ν + (ω − ν)(p_x + p_y) of
     ``pair_rates``, of independent bits without; of reports that are labels diag(q) − q qᵀ. Its degrees of freedom are the
-    parts less one times the rank of Σ.
+    parts less one times the rank of Σ. A jump of one category is lost among many: each is tested by itself as well, where
+    every part expects LEAST_EXPECTED of it.
 
     Parameters
     ----------
     over : str
     channels : iterable of (protocol, mapping of name to arrays (1 + a,) of the number of reports and counts)
     """
+    from scipy.special import chdtrc
+
+    from ldpbayes.fitness.goodness import LEAST_EXPECTED
+
     statistic = df = 0.0
-    worst = ("", -1.0)
+    worst, each, freedom = ("", -1.0), np.zeros(1), np.zeros(1)
     for protocol, parts in channels:
         if len(parts) < 2:
             continue
@@ -125,11 +136,16 @@ def drift(over: str, channels: Iterable[tuple[AbstractProtocol, Mapping[str, np.
         statistic, df = statistic + terms.sum(), df + (len(table) - 1) * some.sum()
         name = " and ".join(parts) if len(parts) == 2 else list(parts)[terms.argmax()]  # of two neither is the odd one
         worst = max(worst, (name, float(terms.max())), key=lambda part: part[1])
+        known = n.min() * np.minimum(q, 1 - q) >= LEAST_EXPECTED
+        variance = n[:, None] * np.where(known, q * (1 - q), 1.0)
+        each = each + np.where(known, ((counts - n[:, None] * q) ** 2 / variance).sum(axis=0), 0.0)
+        freedom = freedom + known * (len(table) - 1)
     if not df:
         return None
-    from scipy.special import chdtrc
-
-    return Drift(over, float(statistic), float(df), float(chdtrc(df, statistic)), worst[0])
+    chances = np.where(freedom > 0, chdtrc(np.maximum(freedom, 1), each), np.inf)
+    first, among = int(chances.argmin()), int((freedom > 0).sum())
+    alone = (first, float(min(chances[first] * among, 1.0))) if among else (-1, np.nan)
+    return Drift(over, float(statistic), float(df), float(chdtrc(df, statistic)), worst[0], *alone)
 
 
 def duplicates(protocol: AbstractProtocol, sums: ChannelSums, n: float, shares: np.ndarray) -> Duplicates | None:

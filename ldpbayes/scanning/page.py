@@ -154,10 +154,13 @@ def _monitored(result: Any) -> list[Note]:
     notes = [Note(Kind.WARNING, f"Cells differ in case only, such as {shown(name)}: are they one?") for name in twice[:1]]
     for drift in result.monitor.drifts:
         said = f"Drift between {drift.over}: χ² of support counts {drift.statistic:,.1f}, {drift.df:,.0f} degrees of freedom"
-        said += f", p = {p_in_words(drift.p_value)}; the largest difference: {drift.worst}."
+        said += f", p = {p_in_words(drift.p_value)}; the largest difference: {drift.worst}"
+        named = f"; of one category {result.categories[drift.category]}, p = {p_in_words(drift.category_p_value)} at most"
+        said += f"{named if drift.category >= 0 else ''}."
         alike = drift.over == "cells" or not result.by
         said += "" if alike else " Files of several cells may hold different people."
-        notes.append(Note(Kind.WARNING if alike and drift.p_value < MIN_P_VALUE else Kind.DIAGNOSTIC, said))
+        least = 2 * np.fmin(drift.p_value, drift.category_p_value)
+        notes.append(Note(Kind.WARNING if alike and least < MIN_P_VALUE else Kind.DIAGNOSTIC, said))
     for copies in result.monitor.duplicates:
         of = f" of {copies.channel}" if len(result.by_channel) > 1 else ""
         chance = "" if np.isnan(copies.share_p_value) else f" (p ≤ {p_in_words(copies.share_p_value)}, whatever P is)"

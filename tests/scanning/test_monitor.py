@@ -36,7 +36,7 @@ def written(folder, protocol, change=lambda i, values, reports: (values, reports
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_drift_of_no_drift_has_uniform_p_values(name):
     """χ² over 300 sources of four parts: the law of support counts is that of the design."""
-    protocol, rng, p_values = PROTOCOLS[name], np.random.default_rng(1), []
+    protocol, rng, p_values, alone = PROTOCOLS[name], np.random.default_rng(1), [], []
     values = np.arange(1600) % protocol.n_categories
     shares = np.bincount(values) / len(values)
     for _ in range(300):
@@ -45,8 +45,28 @@ def test_drift_of_no_drift_has_uniform_p_values(name):
         for i, own in enumerate(np.array_split(reports, 4)):
             counts = protocol.rows(own, np.ones(len(own))).support_counts()
             parts[str(i)] = np.append(len(own), counts)
-        p_values.append(drift("files", [(protocol, parts)]).p_value)
+        found = drift("files", [(protocol, parts)])
+        p_values.append(found.p_value)
+        alone.append(found.category_p_value)
     assert stats.kstest(p_values, "uniform").pvalue > 0.01, np.mean(p_values)
+    # Of the category that differs most, times their number: at most uniform.
+    assert all(np.mean(np.array(alone) <= level) <= level + 3 * np.sqrt(level / 300) for level in (0.01, 0.05, 0.2))
+
+
+def test_a_jump_of_one_category_is_named_where_all_together_hide_it():
+    """Against SciPy's χ² of the table of the reports that support the category, and of those that do not."""
+    protocol, rng = UnaryEncoding.optimized(24, 1.0), np.random.default_rng(3)
+    parts = {}
+    for day in range(6):
+        shares = np.full(24, 0.92 / 23)
+        shares[23] = 0.08 if day < 4 else 0.2
+        values = rng.choice(24, size=8000, p=shares / shares.sum())
+        parts[str(day)] = np.append(8000, protocol.rows(*protocol.simulate(np.bincount(values), rng)).support_counts())
+    found = drift("files", [(protocol, parts)])
+    table = np.array([[part[24], part[0] - part[24]] for part in parts.values()])
+    assert found.category == 23
+    assert found.category_p_value == pytest.approx(24 * stats.chi2_contingency(table, correction=False).pvalue, rel=1e-6)
+    assert found.category_p_value < 0.01 < found.p_value
 
 
 def test_drift_of_few_reports_over_many_categories_has_uniform_p_values():
@@ -196,7 +216,7 @@ def test_a_monitor_says_what_it_would_need(tmp_path):
         pq.write_table(table, tmp_path / f"{i}.parquet")
     several = lb.scan(str(tmp_path / "*.parquet"), GRR(3, 1.0), **settings, copies="add")
     assert several.monitor.drifts and "two files" not in several.monitor.needs
-    assert "each scan" in (one + several).monitor.needs
+    assert "together" in (one + several).monitor.needs
     assert "user" in lb.scan(table, GRR(3, 1.0), **settings, by_user="user").monitor.needs
 
 
