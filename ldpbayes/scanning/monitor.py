@@ -108,15 +108,13 @@ def drift(over: str, channels: Iterable[tuple[AbstractProtocol, Mapping[str, np.
     over : str
     channels : iterable of (protocol, mapping of name to arrays (1 + a,) of the number of reports and counts)
     """
-    from scipy.special import chdtrc
-
-    from ldpbayes.fitness.goodness import LEAST_EXPECTED
-
     statistic = df = 0.0
     worst, each, freedom = ("", -1.0), np.zeros(1), np.zeros(1)
     for protocol, parts in channels:
         if len(parts) < 2:
             continue
+        from ldpbayes.fitness.goodness import LEAST_EXPECTED
+
         table = np.array(list(parts.values()), dtype=float)
         n, counts = table[:, 0], table[:, 1:]
         q, joint = counts.sum(axis=0) / n.sum(), np.zeros((counts.shape[1],) * 2)
@@ -142,6 +140,8 @@ def drift(over: str, channels: Iterable[tuple[AbstractProtocol, Mapping[str, np.
         freedom = freedom + known * (len(table) - 1)
     if not df:
         return None
+    from scipy.special import chdtrc
+
     chances = np.where(freedom > 0, chdtrc(np.maximum(freedom, 1), each), np.inf)
     first, among = int(chances.argmin()), int((freedom > 0).sum())
     alone = (first, float(min(chances[first] * among, 1.0))) if among else (-1, np.nan)

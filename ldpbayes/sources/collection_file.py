@@ -121,13 +121,13 @@ def read_collection(path, rows=None):
         facts = {"id": files.stem(path)} | facts_stated(stated) | {"published": tuple(stated["published"] or ())}
         own = [channel if rows.by_user is None else channel | {"by_user": rows.by_user} for channel in channels]
         read = [_read_channel(path, categories, channel, i, columns, rows.copies) for i, channel in enumerate(own)]
-        if rows.copies == "refuse":
-            _refuse_doubled(channels)
         if skipped is not None:
             skipped.tell(rows.quarantine)
         read = [cells for channel_cells in read for cells in channel_cells]
-        facts["notes"] = "\n".join(filter(None, [facts.get("notes"), *_unclaimed(path, channels)]))
+        facts["notes"] = "\n".join(filter(None, [facts.get("notes"), *_unclaimed(path, channels, skipped is not None)]))
         collection = doubted(assembled(under_shared_keys(read), categories, columns, facts), stated)
+        if rows.copies == "refuse":
+            _refuse_doubled(channels)
     except DataError as err:
         raise err.at(source=path) from err.__cause__
     except LDPBayesError as err:
@@ -322,7 +322,7 @@ def _refuse_doubled(channels):
             )
 
 
-def _unclaimed(path, channels):
+def _unclaimed(path, channels, lenient):
     """Yield a sentence for each table with rows that no channel has, where all conditions on it are about one column."""
     for name in dict.fromkeys(channel.get("file") for channel in channels):
         conditions = [_conditions(channel) for channel in channels if channel.get("file") == name]
@@ -330,8 +330,9 @@ def _unclaimed(path, channels):
         if column is None or any(set(condition) != {column} for condition in conditions):
             continue
         claimed = set.union(*(condition[column] for condition in conditions))
-        rest: set = set()
-        for batch in open_source(path.parent / name).condensed([column]):
+        source, rest = open_source(path.parent / name), set[str]()
+        source.lenient = lenient
+        for batch in source.condensed([column]):
             codes, values = encoded_key(batch.table, column, missing=True)
             present = (values[code] for code in set(codes.tolist()))
             rest |= {str(key) for key in present if not any(fits(key, one, column) for one in claimed)}

@@ -71,7 +71,7 @@ def test_rows_of_one_cluster_in_every_stratum_and_other_designs_without_variance
         (({"strata": ["a", "a", None, "a", "a", "a"]}), DataError, "strata must not be missing"),
         (({"population": 5}), DataError, "must not be below the 6 sampled units"),
         (({"population": "many"}), ArgumentError, "positive number"),
-        (({"strata": list("aaabbb"), "population": {"a": 9}}), ArgumentError, "that of 'b' is missing"),
+        (({"strata": list("aaabbb"), "population": {"a": 9}}), ArgumentError, "lacks that of 'b'"),
         (({"population": {"a": 9}}), ArgumentError, "by stratum needs the strata"),
         (({"weights": [1, 2]}), ArgumentError, "one entry per row"),
     ):
