@@ -64,6 +64,18 @@ def test_channels_that_have_the_same_rows_and_rows_that_no_channel_has(tmp_path)
         with pytest.raises(lb.errors.DataError, match="two channels have the same rows"):
             found(*twice)
     assert found("", "", copies="add").n_reports == 200
+    (tmp_path / "twin.csv").write_text(table)
+    for other, words in (
+        ("twin.csv", "the same bytes"),
+        ("../" + tmp_path.name + "/r.csv", "two channels have the same rows"),
+    ):
+        (tmp_path / "d.toml").write_text((tmp_path / "c.toml").read_text().replace("r.csv", other, 1))
+        with pytest.raises(lb.errors.DataError, match=words):
+            lb.read(tmp_path / "d.toml")
+    (tmp_path / "wide.csv").write_text("report,first,second\nno,30,40\nyes,20,10\n")
+    columns = [channel.format(f'count = "{name}"').replace("r.csv", "wide.csv") for name in ("first", "second")]
+    (tmp_path / "w.toml").write_text('categories = ["no", "yes"]\n' + "".join(columns))
+    assert [tally.n_reports for tally in lb.read(tmp_path / "w.toml").tallies] == [50, 50]
     days = found('name = "a"\nwhere = { day = 1 }', 'name = "b"\nwhere = { day = [3, 4] }')
     assert [tally.n_reports for tally in days.tallies] == [20, 40]
     assert "day is 2, 5 belong to no channel" in days.notes

@@ -260,12 +260,12 @@ def _notes(tree):
         f"{number_of(int(attrs['n_patterns']), 'distinct row')} of covariates; prior {attrs['prior']}; method "
         f"{attrs['method']}; seed {attrs['random_seed']}.",
     )
-    if rises := [name.removesuffix("_steps") for name in map(str, tree["posterior"]) if name.endswith("_steps")]:
-        which = listed(rises)
+    names = [str(name) for name in tree["posterior"]]
+    if rises := [name.removesuffix("_steps") for name in names if name.startswith("mo(") and name.endswith("_steps")]:
         yield Note(
             Kind.METHOD,
-            f"{which} has mean 0 over respondents: the intercept, and columns that {which} multiplies, are at that mean, "
-            "not at the first level.",
+            f"The intercept, and coefficients of what multiplies {listed(rises)}, are at its mean over respondents, not at "
+            "the first level.",
         )
     yield from notes_of(tree)
     yield from stated(attrs, (Kind.DATA, "totals"), (Kind.WARNING, "prior_decides"))

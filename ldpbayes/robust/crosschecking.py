@@ -353,8 +353,8 @@ def ends_apart(first, second, draws):
     ends, error = (np.stack([first[f"{end}{of}"].values for end in names]) for of in ("", "_error"))
     draws = draws.reshape(-1, 1, draws.shape[-1])
     s, high, low = ((draws < ends + way * error).mean(axis=0) for way in (0, 1, -1))
-    n = second["ess_tail"].values
-    s = s + np.clip(q - s, -0.5 / n, 0.5 / n)  # half a draw for continuity
+    n = np.where(np.isfinite(error).all(axis=0), second["ess_tail"].values, np.nan)
+    s = np.clip(q, s - 0.5 / n, (draws <= ends).mean(axis=0) + 0.5 / n)  # ties, and half a draw for continuity
     root = np.sqrt(2 * n * np.maximum(rel_entr(s, q) + rel_entr(1 - s, 1 - q), 0.0)) * np.sign(q - s)
     own = np.sqrt(q * (1 - q) / n)
     errors = np.where(np.isfinite(n), root * own / np.hypot(own, (high - low) / 2), 0.0)

@@ -155,8 +155,10 @@ def _monitored(result: Any) -> list[Note]:
     for drift in result.monitor.drifts:
         said = f"Drift between {drift.over}: χ² of support counts {drift.statistic:,.1f}, {drift.df:,.0f} degrees of freedom"
         said += f", p = {p_in_words(drift.p_value)}; the largest difference: {drift.worst}"
-        named = f"; of one category {result.categories[drift.category]}, p = {p_in_words(drift.category_p_value)} at most"
-        said += f"{named if drift.category >= 0 else ''}."
+        if drift.category >= 0:
+            said += f"; the category that differs most: {result.categories[drift.category]}"
+            said += f", p = {p_in_words(drift.category_p_value)} for the largest of them"
+        said += "."
         alike = drift.over == "cells" or not result.by
         said += "" if alike else " Files of several cells may hold different people."
         least = 2 * np.fmin(drift.p_value, drift.category_p_value)

@@ -1,6 +1,7 @@
 """Collection files: ``<id>.toml`` describes categories and channels, tables beside it hold tallies or reports."""
 
 import itertools
+import os
 import tomllib
 from dataclasses import replace
 from fractions import Fraction
@@ -12,6 +13,7 @@ from ldpbayes.collections.survey import SampleColumns
 from ldpbayes.errors import ArgumentError, DataError, LDPBayesError, listed, shown
 from ldpbayes.protocols import ListExperiment, make_protocol
 from ldpbayes.sources.channels import COPIES, RowOptions, assembled, find_channels, read_cells, under_shared_keys
+from ldpbayes.sources.copies import check_files
 from ldpbayes.sources.encode import encoded_key, fits
 from ldpbayes.sources.numbers import as_numbers
 from ldpbayes.sources.opening import open_source
@@ -120,14 +122,15 @@ def read_collection(path, rows=None):
         columns = rows.columns(by, skipped)
         facts = {"id": files.stem(path)} | facts_stated(stated) | {"published": tuple(stated["published"] or ())}
         own = [channel if rows.by_user is None else channel | {"by_user": rows.by_user} for channel in channels]
-        read = [_read_channel(path, categories, channel, i, columns, rows.copies) for i, channel in enumerate(own)]
+        found = [_read_channel(path, categories, channel, i, columns, rows.copies) for i, channel in enumerate(own)]
+        sources = [source for _, source in found]
         if skipped is not None:
             skipped.tell(rows.quarantine)
-        read = [cells for channel_cells in read for cells in channel_cells]
+        read = [cells for channel_cells, _ in found for cells in channel_cells]
         facts["notes"] = "\n".join(filter(None, [facts.get("notes"), *_unclaimed(path, channels, skipped is not None)]))
         collection = doubted(assembled(under_shared_keys(read), categories, columns, facts), stated)
         if rows.copies == "refuse":
-            _refuse_doubled(channels)
+            _refuse_doubled(channels, sources)
     except DataError as err:
         raise err.at(source=path) from err.__cause__
     except LDPBayesError as err:
@@ -310,16 +313,20 @@ def _conditions(channel):
     return {key: {str(one) for one in (value if isinstance(value, list) else [value])} for key, value in where.items()}
 
 
-def _refuse_doubled(channels):
-    """Refuse two channels of which one has rows of the other, by what they state."""
-    for first, second in itertools.combinations(channels, 2):
+def _refuse_doubled(channels, sources):
+    """Refuse two channels of which one has rows of the other, by what they state, and files that are copies."""
+    opened = [{os.path.realpath(file.source): file for file in source.files} for source in sources]
+    for (first, paths), (second, others) in itertools.combinations(zip(channels, opened, strict=True), 2):
         fewer, more = sorted((_conditions(first), _conditions(second)), key=len)
-        same = all(first.get(name) == second.get(name) for name in ("file", "protocol", "report"))
-        if same and all(more.get(key, set()) & entries for key, entries in fewer.items()):
+        same = all(first.get(name) == second.get(name) for name in ("protocol", "report", "count"))
+        if same and paths.keys() & others and all(more.get(key, set()) & entries for key, entries in fewer.items()):
             raise ArgumentError(
                 f"two channels have the same rows of {shown(first.get('file'))}: 'where' must tell them apart; copies='add' "
                 "adds them up."
             )
+    for count in dict.fromkeys(channel.get("count") for channel in channels):
+        of_all = [paths for channel, paths in zip(channels, opened, strict=True) if channel.get("count") == count]
+        check_files([*dict(itertools.chain.from_iterable(paths.items() for paths in of_all)).values()], count)
 
 
 def _unclaimed(path, channels, lenient):
@@ -335,13 +342,14 @@ def _unclaimed(path, channels, lenient):
         for batch in source.condensed([column]):
             codes, values = encoded_key(batch.table, column, missing=True)
             present = (values[code] for code in set(codes.tolist()))
-            rest |= {str(key) for key in present if not any(fits(key, one, column) for one in claimed)}
+            left = [key for key in present if not any(fits(key, one, column) for one in claimed)]
+            rest |= {"missing" if key is None else str(key) for key in left}
         if rest:
             yield f"Rows of {name} where {column} is {listed(sorted(rest))} belong to no channel and are left out."
 
 
 def _read_channel(path, categories, channel, position, columns, copies):
-    """Return the tallies by key of every channel of a [[channels]] table; the only key is () without grouping columns."""
+    """Return (tallies by key of every channel of a [[channels]] table, () without grouping columns; its source)."""
     name = channel.get("name", "all" if position == 0 else f"channel {position + 1}")
     field = f"channels.{name}" if isinstance(name, str) else "channels"
     stated = checked(channel, _CHANNEL, path, field)
@@ -377,7 +385,7 @@ def _read_channel(path, categories, channel, position, columns, copies):
     total = sum(tally.n_reports for cells in tallies for tally, *_ in cells.values())
     if stated["n"] not in (None, total):
         raise DataError(f"counts add up to {total}, but n says {stated['n']}", source=path, field=field)
-    return tallies
+    return tallies, source
 
 
 def _stated_protocol(path, categories, channel, field):

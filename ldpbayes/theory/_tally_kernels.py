@@ -4,6 +4,9 @@ import numpy as np
 
 from ldpbayes.compiling import compiled
 
+#: Format: The largest average that is brought back to 1.
+RESCALED = 1e-100
+
 
 @compiled()
 def fill_tallies(out, n):
@@ -47,7 +50,7 @@ def averages(matrix, rows, current, following, offsets):
     for i, j in enumerate(rows):
         top = _step(current, following, matrix[j], i + 1, offsets)
         current, following = following, current
-        if top < 1e-100:  # averages of numbers in [0, 1]: rescale now and then
+        if top < RESCALED:  # averages of numbers in [0, 1]: rescale now and then
             current /= top
             log_scale += np.log(top)
     return current, log_scale

@@ -176,6 +176,11 @@ def tally_law(merged: Any) -> tuple[IntArray, FloatArray, float]:
     probability : (N,) array
     log_evidence : float
         log P(Y), ordered reports.
+
+    Raises
+    ------
+    InfeasibleError
+        Where tallies that underflow may have a share of the posterior.
     """
     from ldpbayes.theory import _tally_kernels as kernels
 
@@ -188,12 +193,17 @@ def tally_law(merged: Any) -> tuple[IntArray, FloatArray, float]:
     states = tally_states(n, g)
     grid = np.arange(n + 1)
     log_prior = special.gammaln(n + 1) + special.gammaln(merged.alpha.sum()) - special.gammaln(merged.alpha.sum() + n)
+    floor = averages.max() / kernels.RESCALED * np.finfo(float).tiny  # below it averages may have underflowed on the way
     with np.errstate(divide="ignore"):
         log_weight = np.log(averages)
+    most = np.where(averages < floor, np.log(floor), -np.inf)
     for x, alpha in enumerate(merged.alpha):
         table = special.gammaln(alpha + grid) - special.gammaln(alpha) - special.gammaln(grid + 1)
         log_weight += table[states[:, x]]
+        most += table[states[:, x]]
     top = log_weight.max()
+    if most.max() > top + np.log(np.finfo(float).eps):
+        raise InfeasibleError("The prior is so far from the reports that the probabilities of the tallies underflow.")
     weight = np.exp(log_weight - top)
     total = weight.sum()
     return states, weight / total, float(top + np.log(total) + log_prior + log_scale + merged.log_constant)

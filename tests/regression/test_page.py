@@ -258,10 +258,13 @@ def test_rows_of_changes_have_a_category_and_sds_between_groups_have_none():
     rng = np.random.default_rng(6)
     frame = pd.DataFrame({"edu": rng.integers(1, 4, 400), "g": rng.choice(list("ab"), 400), "use": rng.integers(0, 3, 400)})
     result = lb.regress(frame, "use ~ mo(edu) + (1 | g)", lb.GRR(3, 3.0), categories=list("abc"), draws=100, random_seed=1)
+    steps = frame.rename(columns={"g": "n_steps"})
+    other = lb.regress(steps, "use ~ (1 | n_steps)", lb.GRR(3, 3.0), categories=list("abc"), draws=100, random_seed=1)
+    assert not any("what multiplies" in note.text for note in lb.show(other).notes)
     rows = [row[:2] for row in lb.show(result).tables[0].rows]
     terms = ("Intercept", "mo(edu) from 1 to 3")
     assert rows == [*((term, category) for term in terms for category in "bc"), ("sd of 1|g", None)]
-    assert any(note.text.startswith("mo(edu) has mean 0 over respondents") for note in lb.show(result).notes)
+    assert any("what multiplies mo(edu), are at its mean" in note.text for note in lb.show(result).notes)
 
 
 def test_maximum_likelihood_tells_curves_from_groups():

@@ -186,6 +186,18 @@ def test_reports_that_say_nothing_leave_the_prior():
     assert exact["log_evidence"] == pytest.approx(5 * math.log(0.5))
 
 
+def test_a_prior_far_from_the_reports_is_refused_where_tallies_underflow():
+    """Its posterior was .9953 where the integral has .99999864; a weaker one is summed."""
+    survey = collection([GRR(2, 4.0).channel()], [[100, 4900]])
+    with pytest.raises(InfeasibleError, match="underflow"):
+        Enumeration()(survey, Dirichlet([1e6, 1.0]))
+    found, p = Enumeration()(survey, Dirichlet([20.0, 1.0])), (np.arange(400_000) + 0.5) / 400_000
+    high, low = survey.tallies[0].protocol.channel()[0]
+    log_density = 100 * np.log(low + (high - low) * p) + 4900 * np.log(high - (high - low) * p) + 19 * np.log(p)
+    density = np.exp(log_density - log_density.max())
+    assert found.mean[0] == pytest.approx(p @ density / density.sum(), rel=1e-8)
+
+
 def test_too_many_tallies_and_other_priors_are_refused():
     counts = np.random.default_rng(1).multinomial(100_000, np.full(1024, 1 / 1024))
     large = Collection([str(x) for x in range(1024)], [Tally(GRR(1024, 1.0), np.arange(1024), counts)])
