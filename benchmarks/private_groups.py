@@ -65,11 +65,11 @@ def main(n=RECORDS):
     labels = np.array(["high", "low"])
     frame = pyarrow.table({"duration": value, "confidence": labels[reported], "rate": np.full(n, RATE)})
     # The first call loads compiled code.
-    lb.by_private_group(frame.slice(0, 5000), "duration", "confidence", rate_column="rate", random_seed=1)
+    lb.by_private_group(frame.slice(0, 5000), "duration", report="confidence", rate_column="rate", random_seed=1)
     took = {}
     settings = {"rate_column": "rate", "bins": BINS, "draws": DRAWS // 4, "random_seed": 1}
     took["by_private_group"], found = seconds(
-        lambda: lb.by_private_group(frame, "duration", "confidence", **settings).summary()
+        lambda: lb.by_private_group(frame, "duration", report="confidence", **settings).summary()
     )
     order = np.argsort(value, kind="stable")
     took["recipe, no interval"], _ = seconds(lambda: recipe(np.argsort(value, kind="stable"), value, reported, np.ones(n)))

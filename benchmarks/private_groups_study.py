@@ -98,7 +98,7 @@ def replicate(population, n, seed, bootstrapped):
     frame = pyarrow.table({"z": value, "y": reported, "r": np.full(n, RATE)})
     start = time.process_time()
     found = lb.by_private_group(
-        frame, "z", "y", categories=["0", "1"], rate_column="r", quantiles=LEVELS, draws=250, random_seed=seed
+        frame, "z", report="y", categories=["0", "1"], rate_column="r", quantiles=LEVELS, draws=250, random_seed=seed
     )
     table = found.summary()
     took = time.process_time() - start

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ldpbayes import checks, rooms
 from ldpbayes.collections import as_data
 from ldpbayes.collections.devices import with_outcomes
-from ldpbayes.errors import DiagnosticWarning, warn
+from ldpbayes.errors import DiagnosticWarning, LDPBayesError, warn
 from ldpbayes.presenting import recorded
 from ldpbayes.priors import DEFAULT
 from ldpbayes.result.extending import checked_groups
@@ -110,7 +110,7 @@ def fit(
     exclude : str or sequence of str
         Methods that "auto" leaves out.
     extend : str or sequence of str
-        Groups for ArviZ that are added at once: see ``Result.extend``.
+        Groups for ArviZ that are added at once: see ``Result.extend``. One that cannot be made is warned of.
 
     Returns
     -------
@@ -159,8 +159,11 @@ def fit(
     facts = {name: fact for of in rooms.brought("FACTS").values() for name, fact in rooms.function(of)(data).items()}
     tree = walk(with_outcomes(data), prior, request)
     state(tree, facts)
-    if groups:
-        tree.extend(*groups)
+    for group in groups:
+        try:
+            tree.extend(group)
+        except LDPBayesError as error:  # the fit may have taken long
+            warn(f"The result lacks the group {group!r}. {error}", DiagnosticWarning)
     if "left_out" in tree.attrs:
         warn(tree.attrs["left_out"], DiagnosticWarning)
     if not tree.attrs["converged"]:

@@ -257,6 +257,9 @@ def test_contrast_of_categories(open_answers):
     assert abs(float(delta["mean"]) - mean) < 4 * float(delta["mcse"])
     assert float(delta["sd"]) == pytest.approx(np.sqrt(weights @ covariance @ weights), rel=0.03)
     assert 0.9 < float(delta["probability_positive"]) < 1
+    turned = answers.contrast(open_answers, ["a", "b"], "d")
+    low, high = -float(turned["upper"]), -float(turned["lower"])
+    assert "smaller" in turned.sentence and f"{low:.3f} to {high:.3f}" in turned.sentence
 
 
 def test_contrast_of_a_collection_with_itself_is_centred(open_answers):

@@ -60,7 +60,8 @@ def test_channels_that_have_the_same_rows_and_rows_that_no_channel_has(tmp_path)
         (tmp_path / "c.toml").write_text(text)
         return lb.read(tmp_path / "c.toml", **settings)
 
-    for twice in (("", ""), ("where = { day = 1 }", ""), ("where = { day = 1 }", 'where = { day = ["1", 2] }')):
+    one = "where = { day = 1 }"
+    for twice in (("", ""), (one, ""), (one, 'where = { day = ["1", 2] }'), (one, "where = { day = 1.0 }")):
         with pytest.raises(lb.errors.DataError, match="two channels have the same rows"):
             found(*twice)
     assert found("", "", copies="add").n_reports == 200
@@ -80,6 +81,8 @@ def test_channels_that_have_the_same_rows_and_rows_that_no_channel_has(tmp_path)
     assert [tally.n_reports for tally in days.tallies] == [20, 40]
     assert "day is 2, 5 belong to no channel" in days.notes
     assert "no channel" not in found("where = { day = [1, 2, 3, 4, 5] }").notes
+    with pytest.raises(lb.errors.DataError, match="a list of values"):
+        found("where = { day = [[1, 2], 3] }")
 
 
 def test_a_collection_file_and_the_command_line(folder):

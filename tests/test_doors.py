@@ -498,7 +498,7 @@ def test_regressions_and_private_groups_read_reports_alike_from_every_type_of_co
         whole = {"categories": None if name in ("whole", "nullable") else labels}
         frame = pa.table({"x": x, "r": values}) if name == "arrow" else pd.DataFrame({"x": x, "r": values})
         fitted = lb.regress(frame, "y ~ x", device, report="r", method="mle", **whole)
-        groups = lb.by_private_group(frame, "x", "r", device, draws=25, method="recipe", random_seed=1, **whole)
+        groups = lb.by_private_group(frame, "x", device, report="r", draws=25, method="recipe", random_seed=1, **whole)
         found.append(np.append(fitted.coefficients.values[:, 1], groups.mean()["mean"].values))
     np.testing.assert_allclose(found[1:], found[:-1], rtol=1e-9)
     for bad, said in (([0.5, *codes[1:]], "unknown report|whole"), ([None, *texts[1:]], "missing"), ([7, *codes[1:]], "7")):
@@ -506,7 +506,7 @@ def test_regressions_and_private_groups_read_reports_alike_from_every_type_of_co
         with pytest.raises(lb.errors.DataError, match=said):
             lb.regress(frame, "y ~ x", device, report="r", method="mle")
         with pytest.raises(lb.errors.DataError, match=said):
-            lb.by_private_group(frame, "x", "r", device, draws=25)
+            lb.by_private_group(frame, "x", device, report="r", draws=25)
 
 
 class Own(pa.ExtensionType):

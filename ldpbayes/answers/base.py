@@ -282,9 +282,10 @@ def of_each(texts: Sequence[str], results: Sequence[xr.DataTree]) -> list[str]:
     return [" ".join(parts) for parts in zip(texts, words, names, strict=True)]
 
 
-def interval_text(answer: xr.Dataset) -> str:
-    """Return the interval of an answer that is one number: "95 % interval 0.136 to 0.167"."""
+def interval_text(answer: xr.Dataset, turned: bool = False) -> str:
+    """Return the interval of an answer that is one number, or of minus it: "95 % interval 0.136 to 0.167"."""
     level, lower, upper = answer.attrs["ci_prob"] * 100, float(answer["lower"]), float(answer["upper"])
+    lower, upper = (-upper, -lower) if turned else (lower, upper)
     return f"{level:g} % interval {lower:.3f} to {upper:.3f}"
 
 

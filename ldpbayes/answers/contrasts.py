@@ -100,7 +100,7 @@ def contrast(
     answer.attrs |= {} if same or other is not None else base.warn_of_clusters(result)
     answer.attrs["sentence"] = (
         f"The share of {minuend} is {sign} than that of {subtrahend} by {abs(float(answer['mean'])):.3f} "
-        f"({base.interval_text(answer)} for the difference); the probability that it is {sign} is {text}."
+        f"({base.interval_text(answer, turned=sign == 'smaller')}); the probability that it is {sign} is {text}."
     )
     return answer
 

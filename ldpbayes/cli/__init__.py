@@ -219,7 +219,11 @@ _ADVICE = {
     "say missing=": "say --set missing=",
 }
 #: The same of what no collection file says.
-_ADVICE_ON_ROWS = {'with copies="add"': "with --copies add", 'with bad_rows="skip"': "with --bad-rows skip"}
+_ADVICE_ON_ROWS = {
+    'with copies="add"': "with --copies add",
+    'with bad_rows="skip"': "with --bad-rows skip",
+    "with bad_rows='skip'": "with --bad-rows skip",
+}
 
 
 def _by_option(sentence):

@@ -243,7 +243,6 @@ PANELS: dict[str, dict[str, tuple]] = {
         ),
         "reference": _option(_TEXT, "LABEL", "The category that coefficients are log odds against; the first by default."),
         "link": _option(str, "NAME", "Link for two categories: logit, probit, cloglog or cauchit."),
-        "incomplete": _option(str, "refuse|drop", "Rows without a covariate or a report."),
         "quantiles": _option(str, "LEVELS", "Levels of the quantiles."),
         "target": _option(
             str, "distribution|frequency", "Answers about the population (distribution), or about these very people."
@@ -391,6 +390,12 @@ PANELS: dict[str, dict[str, tuple]] = {
             str,
             "refuse|skip",
             "Rows that hold no report: [bold]refuse[/bold] the file, or [bold]skip[/bold] them, counted by reason.",
+        ),
+        "bad_rows of-regress": _option(
+            str,
+            "refuse|skip",
+            "Rows without a covariate or a report, and rows of a collection file that hold no report: [bold]refuse[/bold] "
+            "them, or [bold]skip[/bold] them, counted.",
         ),
         "copies": _option(
             str,

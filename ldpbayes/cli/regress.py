@@ -13,7 +13,7 @@ MODEL = options.OptionGroup(
     scale=None,
     link="logit",
     method="auto",
-    incomplete="refuse",
+    bad_rows="refuse",
     ci_prob=0.95,
     draws=1000,
     random_seed=None,
@@ -104,7 +104,7 @@ def _read(file, formula, reports, columns, keys, model):
         stated = [name for name, value in (*dataclasses.asdict(reports).items(), *columns.items()) if value]
         if stated:
             raise ArgumentError(f"{stated[0]} must be left out: the collection file says how its reports were made.")
-        return _cells(file, (*outcome, *answer.variables), keys)
+        return _cells(file, (*outcome, *answer.variables), keys, model["bad_rows"])
     settings.refuse_other(keys, settings.OF_TABLE, "for a table")
     deniers = keys.pop("deniers", None)
     columns |= keys
@@ -115,12 +115,12 @@ def _read(file, formula, reports, columns, keys, model):
     return options.read_table(file, wanted, texts=texts, count=columns["count"]), stated, None
 
 
-def _cells(file, names, keys):
+def _cells(file, names, keys, bad_rows):
     """Return the data, no other arguments and the Cells of a collection file, split by the covariates of the formula."""
     names = tuple(dict.fromkeys(names))
-    cells = options.read(file, stated=keys)
+    cells = options.read(file, stated=keys, bad_rows=bad_rows)
     if not cells.by or not set(names) <= {*cells.by, *(cells.covariates or {})}:
         if not names:
             raise ArgumentError("formula must have a covariate for a collection file; fit estimates one distribution.")
-        cells = options.read(file, list(names), keys)
+        cells = options.read(file, list(names), keys, bad_rows=bad_rows)
     return cells, {"deniers": None}, cells

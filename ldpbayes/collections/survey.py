@@ -633,7 +633,8 @@ class Survey:
         """Return what every result says of these weights, by name, once their design effect is known."""
         if self.effect is None:
             return {}
-        pseudo = f"{self.sentence()} {self.effect.sentence()} This is a pseudo-posterior. {NO_USERS}"
+        known = f"{self.sentence().rstrip('.')}; the{self.effect.sentence().removeprefix('The')}"
+        pseudo = f"{known} This is a pseudo-posterior. {NO_USERS}"
         return {"design_effect": self.effect.value, "kish_effect": self.effect.kish, "pseudo": pseudo}
 
     def sentence(self) -> str:

@@ -161,7 +161,7 @@ class Fitness(AbstractResult):
     def _stated(self, i: int) -> str:
         """Return one test with its p-value, and what that counts for among several tests."""
         one, several = self.checks[i], len(self.checks)
-        text = f"{one.label}, p = {p_in_words(one.p_value)}"
+        text = f"{one.label}, {p_in_words(one.p_value)}"
         if several == 1:
             return text
         share = one.weight / sum(check.weight for check in self.checks)
@@ -173,6 +173,6 @@ class Fitness(AbstractResult):
 OTHER_PEOPLE = "Or several channels, such as days of different epsilon, asked people whose shares differ."
 
 
-def p_in_words(p: float) -> str:
-    """Return a p-value as pages have it."""
-    return f"{p:.3f}" if p >= 0.001 else (f"{p:.1e}" if p > 1e-99 else "below 1e-99")
+def p_in_words(p: float, sign: str = "=") -> str:
+    """Return a p-value as pages have it: "p = 0.031", or "p < 1e-99" where none is as small."""
+    return f"p {sign} " + (f"{p:.3f}" if p >= 0.001 else f"{p:.1e}") if p > 1e-99 else "p < 1e-99"

@@ -15,6 +15,9 @@ _SAID = {"call", "ci_prob", "question", "sentence", "source", "n_reports", "rand
 #: What says how well the other numbers are known.
 ERRORS = ("mcse", "lower_error", "upper_error", "probability_mcse", "pseudo")
 
+#: Headings that are no names of numbers.
+_HEADINGS = {"probability_positive": "P(> 0)"}
+
 
 def of_dataset(result: Any, *, title: str = "") -> Page:
     """Return the Page of an answer: a row for each combination of its dimensions, a column for each of its numbers."""
@@ -78,7 +81,8 @@ def _table(result, title):
             error = 2 if name in ERRORS else 0  # the first to go where the screen is narrow
             kind = "text" if _is_text(result[name]) else "number"
             digits = ".2g" if name in ERRORS else spec if name in ("mean", "sd", "odds_ratio") else ".4g"
-            columns.append((Column(name, name.replace("_", " "), kind, digits, priority=error), _values(rows, result[name])))
+            named = _HEADINGS.get(name, name.replace("_", " "))
+            columns.append((Column(name, named, kind, digits, priority=error), _values(rows, result[name])))
     whole = filled(title, columns)
     return of_asked(whole, "category") if _complementary(result) else whole
 

@@ -1,5 +1,6 @@
 """The page of a plan."""
 
+import itertools
 import math
 
 from ldpbayes import checks
@@ -222,10 +223,11 @@ def of_validation(study, *, title: str = "More trials of the device") -> Page:
     """Return the Page of a ValidationStudy: a row for each number of trials and category."""
     columns = (
         Column("times", "times the trials", spec=".4g", means="Infinite where the device is known."),
-        Column("category", "category", spec=".0f", means="Its place, from 0."),
+        Column("category", "category", "text"),
         Column("sd", "sd of the share", spec="#.3g"),
     )
-    rows = [(t, x, float(sd)) for t, row in zip(study.times, study.sd, strict=True) for x, sd in enumerate(row)]
+    each = itertools.product(study.times, study.categories)
+    rows = [(*at, float(sd)) for at, sd in zip(each, study.sd.ravel(), strict=True)]
     facts = {"times": study.times, "sd": study.sd}
     caption = "Standard deviation of the least certain share along the trials of the device."
     figures = (figure_of("trials", caption, study.sentence, drawn_trials, study),)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from ldpbayes import checks
@@ -24,10 +25,13 @@ class ValidationStudy(AbstractResult):
         How many times as many trials as the law stands for; infinite where the device is known.
     sd : (k, a) array
         Of each share, for each of these.
+    categories : tuple of str
+        Names of the shares; their places, from 0, where P has none.
     """
 
     times: tuple[float, ...]
     sd: NDArray
+    categories: tuple[str, ...]
 
     @property
     def sentence(self) -> str:
@@ -38,12 +42,17 @@ class ValidationStudy(AbstractResult):
             f"{sd:.2g} {words.get(times, f'with {times:g} times the trials')}"
             for times, sd in zip(self.times, self.sd[:, x], strict=True)
         )
-        return f"The standard deviation of the least certain share: {widths}."
+        name = "" if self.categories[x] == str(x) else f"{self.categories[x]}, "
+        return f"The standard deviation of {name}the least certain share: {widths}."
 
 
 @recorded
 def validation(
-    device: AbstractProtocol, n: float, *, p: ArrayLike | None = None, times: Sequence[float] = (1, 2, 5, 10, np.inf)
+    device: AbstractProtocol,
+    n: float,
+    *,
+    p: ArrayLike | xr.DataTree | None = None,
+    times: Sequence[float] = (1, 2, 5, 10, np.inf),
 ) -> ValidationStudy:
     """Return what more trials of a device are worth, for a number of reports.
 
@@ -57,8 +66,8 @@ def validation(
         With probabilities that are not known exactly.
     n : float
         Reports.
-    p : (a,) array, optional
-        Assumed shares; equal ones by default.
+    p : (a,) array or Result, optional
+        Assumed shares; equal ones by default. Of the result of a fit the means of P, with the names of its categories.
     times : sequence of float
         Above zero.
 
@@ -85,6 +94,15 @@ def validation(
     if law is None:
         raise ArgumentError("device must have probabilities that are not known exactly, by counts or Uncertain.")
     a = device.n_categories
+    categories = tuple(map(str, range(a)))
+    if isinstance(p, xr.DataTree):
+        from ldpbayes.result.validation import need_result  # results load ArviZ
+
+        need_result(p, "p")
+        mean = p["summary"].to_dataset()["mean"].sel(target="distribution")
+        if mean.dims != ("category",):
+            raise ArgumentError("p must be the shares of one population, got a result of cells; give an array.")
+        p, categories = mean.values, tuple(map(str, mean["category"].values))
     shares = np.full(a, 1 / a) if p is None else checks.distribution(p, "p", a)
     numbers = [checks.real(x, "times", "numbers above 0") for x in checks.entries(times, "times", "numbers above 0")]
     if not numbers or not all(x > 0 for x in numbers):
@@ -115,4 +133,4 @@ def validation(
         whole = information[: a - 1, : a - 1] if np.isinf(x) else information + x * law_of
         covariance = np.linalg.inv(whole)[: a - 1, : a - 1]
         out.append(np.sqrt(np.einsum("ix,ij,jx->x", basis, covariance, basis)))
-    return ValidationStudy(tuple(numbers), np.array(out))
+    return ValidationStudy(tuple(numbers), np.array(out), categories)

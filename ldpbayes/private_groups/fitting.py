@@ -47,9 +47,9 @@ MAX_NUMBERS, MAX_HELD = 60_000_000, 250_000_000
 def by_private_group(
     data: Any,
     value: str,
-    report: str | Sequence[str] | None = None,
     protocol: Any = None,
     *,
+    report: str | Sequence[str] | None = None,
     categories: Sequence[str] | None = None,
     epsilon_column: str | None = None,
     rate_column: str | None = None,
@@ -90,10 +90,10 @@ def by_private_group(
         pandas, Polars, PyArrow, DuckDB and whatever else narwhals reads; one row a record.
     value : str
         Column of the open value: numbers; or texts and booleans, an open category, for which the result is a cross table.
-    report : str or sequence of str, optional
-        The column or columns of the report; by default the protocol's own.
     protocol : AbstractProtocol, optional
         How the reports were made.
+    report : str or sequence of str, optional
+        The column or columns of the report; by default the protocol's own.
     categories : sequence of str, optional
         Labels of the private groups.
     epsilon_column : str, optional

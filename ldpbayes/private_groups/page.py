@@ -57,8 +57,9 @@ def of_groups(
 
 
 def long_rows(result: PrivateGroups) -> list[dict]:
-    """Return every answer as a row: cell, group, quantity, versus, mean, sd, lower, upper, mcse, probability, recipe.
+    """Return every answer as a row.
 
+    Columns are cell, group, quantity, versus, mean, sd, lower, upper, mcse, probability_positive and recipe.
     TableRows of quantities have no ``versus``; those of differences name the group that is compared with, and have the
     probability that the difference is above zero.
 
@@ -69,7 +70,7 @@ def long_rows(result: PrivateGroups) -> list[dict]:
     lines = []
     for table, versus in ((result.summary(), ""), (result.differences(), result.groups[0])):
         rows = TableRows(table, "cell", "group", "quantity")
-        keys = ("mean", "sd", "lower", "upper", "mcse", *(["probability"] if versus else []))
+        keys = ("mean", "sd", "lower", "upper", "mcse", *(["probability_positive"] if versus else []))
         numbers = zip(*(rows.numbers(table[key]) for key in keys), strict=True)
         labels = zip(rows.label("group")[1], rows.label("quantity")[1], strict=True)
         recipe = [math.nan] * rows.size if versus else rows.numbers(_recipe(result, table))
@@ -78,7 +79,8 @@ def long_rows(result: PrivateGroups) -> list[dict]:
             covariates = dict(zip(result.columns, map(_plain, result.cells[cell]), strict=True))
             line = {**covariates, "group": group, "quantity": quantity, "versus": versus}
             answer = dict(zip(keys, values, strict=True))
-            answer |= {"probability": answer.get("probability"), "recipe": None if math.isnan(value) else value}
+            answer |= {"probability_positive": answer.get("probability_positive")}
+            answer |= {"recipe": None if math.isnan(value) else value}
             lines.append(line | answer)
     return lines
 
@@ -128,7 +130,7 @@ def _table(result, title, answer, key, heading, top):
     of_shares = key == "share_"
     answer = answer.sel(quantity=(answer["quantity"] == "share") == of_shares)
     spec = ".4f" if of_shares else _spec(result, answer["mean"].values)
-    if "probability" not in answer:
+    if "probability_positive" not in answer:
         answer = answer.assign(recipe=_recipe(result, answer))
     per_cell, every = answer.sizes["quantity"] * answer.sizes["group"], list(range(len(result.cells)))
     shown = largest_cells(result, max(1, top // max(per_cell, 1)))
@@ -142,9 +144,9 @@ def _table(result, title, answer, key, heading, top):
         if not of_shares:
             label, names = rows.label("quantity", result.value if result.levels is not None else "quantity")
             labels.append((label, list(map(quantity_name, names))))
-        if "probability" in chosen:
-            above = Column("probability", "P(> 0)", spec=".3f", priority=1, means=_ABOVE)
-            more = [(above, rows.numbers(chosen["probability"]))]
+        if "probability_positive" in chosen:
+            above = Column("probability_positive", "P(> 0)", spec=".3f", priority=1, means=_ABOVE)
+            more = [(above, rows.numbers(chosen["probability_positive"]))]
         else:
             mean, more = mean if of_shares else replace(mean, full="posterior mean"), [sd]
             if result.recipe is not None and (of_shares or result.levels is None):
@@ -220,7 +222,7 @@ def _summary(result, unit):
         what, suffix, scale = quantity_name(name), f" {unit}" if unit else "", 1.0
         spec = _spec(result, apart["mean"].sel(quantity=name).values)
     else:
-        clearest = np.abs(apart["probability"] - 0.5).sel(quantity=list(result.levels)).max("group")
+        clearest = np.abs(apart["probability_positive"] - 0.5).sel(quantity=list(result.levels)).max("group")
         name = result.levels[int(np.argmax(clearest.values))]
         what, suffix, scale, spec = f"share of {name}", " percentage points", 100.0, ".1f"
     for group in map(str, apart["group"].values[:3]):

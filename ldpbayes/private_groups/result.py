@@ -21,7 +21,9 @@ from ldpbayes.private_groups.storing import fields_of, to_tree
 QUANTITIES = ("share", "mean", "quantile", "cdf")
 #: Names of dims and columns in tables of answers.
 COLUMNS = frozenset(
-    "cell group quantity quantile outcome z versus mean sd lower upper mcse probability recipe target method".split()
+    (
+        "cell group quantity quantile outcome z versus mean sd lower upper mcse probability_positive recipe target method"
+    ).split()
 )
 
 
@@ -172,7 +174,7 @@ class PrivateGroups(AbstractResult):
         answer = self._summarized(draws, extra, ci_prob)
         counts = np.isfinite(draws).sum(axis=0)  # draws in which neither group is empty
         above = ((draws > 0).sum(axis=0) + 0.5 * (draws == 0).sum(axis=0)) / np.where(counts > 0, counts, np.nan)
-        answer["probability"] = (answer["mean"].dims, above.reshape(answer["mean"].shape))
+        answer["probability_positive"] = (answer["mean"].dims, above.reshape(answer["mean"].shape))
         return answer.drop_sel(group=first).assign_attrs(versus=first)
 
     def draws(self, of: str, at: Any = None) -> np.ndarray:

@@ -319,6 +319,20 @@ class Design:
             raise DataError(f"the design has two columns named {shown(name)}; rename a column of the table")
         self.columns = self.new(self.frame)
 
+    def order(self, frame: Any) -> np.ndarray:
+        """Return the rows of a frame of covariates in the order of the variables, levels in their own order.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+        """
+        keys = []
+        for name, values in arrays(frame).items():
+            known = self.variables[name].levels if name in self.variables else ()
+            keys.append([known.index(x) if x in known else len(known) for x in values] if known else values)
+        codes = [np.unique(key, return_inverse=True)[1] for key in keys]
+        return np.lexsort(codes[::-1]) if codes else np.arange(len(frame))
+
     # ---- fitting ---------------------------------------------------------------------------------------------------------
     def _part(self, node, data):
         """Return a factor of common terms: levels for texts and C(), numbers otherwise; texts among numbers are refused."""

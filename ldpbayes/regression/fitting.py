@@ -107,7 +107,7 @@ class Settings(TypedDict, total=False):
     random_seed: int | None
     ci_prob: float
     progressbar: bool
-    incomplete: str
+    bad_rows: str
     deniers: str | Mapping[str, Any] | None
     family: str | None
     private: str | None
@@ -162,7 +162,7 @@ def regress(
     random_seed: int | None = None,
     ci_prob: float = 0.95,
     progressbar: bool = False,
-    incomplete: str = "refuse",
+    bad_rows: str = "refuse",
     deniers: str | Mapping[str, Any] | None = None,
     family: str | None = None,
     private: str | None = None,
@@ -212,8 +212,10 @@ def regress(
         where its trajectories do not hold; ``mle`` is maximum likelihood. Of an uncertain device the trials are part of the
         likelihood; a stated law stands for them, as a function of these probabilities.
     draws, chains, random_seed, ci_prob, progressbar : as in fit
-    incomplete : {"refuse", "drop"}
-        What becomes of rows in which a covariate, the report or what is stated of it is missing: design, count, weight.
+    bad_rows : {"refuse", "skip"}
+        Whether a row is refused, or left out, in which a covariate, the report or what is stated of it is missing: design,
+        count, weight, stratum or cluster. How many were left out stands in the result. A report that is none of its kind is
+        refused with its row either way.
     deniers : str or mapping, optional
         The formula of the share δ who deny, such as "age": logit δ is linear in its terms, "1" is one number. A mapping also
         has ``of``, ``say`` and ``channel``, as ``Collection.with_deniers`` takes them; channels of a table are the values of
@@ -271,7 +273,7 @@ def regress(
         estimates=False,
         exclude=(),
     )
-    checks.choice(incomplete, "incomplete", ("refuse", "drop"))
+    checks.choice(bad_rows, "bad_rows", ("refuse", "skip"))
     checks.choice(link, "link", ("logit", *LINKS))
     if method == "mle" and scale is not None:
         raise ArgumentError("scale must be left out with method='mle', which has no prior.")
@@ -288,7 +290,7 @@ def regress(
     honesty, labels = denying.honest(protocol, data, labels, predicted is not None)
     data, of_denial, where = denying.asked(deniers, data, parsed.answer, honesty)
     outcome = () if predicted is None else predicted.columns
-    columns, reports, beside, rows = _read(parsed, data, protocol, report, incomplete, stated, labels, of_denial, outcome)
+    columns, reports, beside, rows = _read(parsed, data, protocol, report, bad_rows, stated, labels, of_denial, outcome)
     if reports.pooled.device_law is not None:
         devices.refuse({"deniers": of_denial, "totals": totals})
     experiment = lists.traits_of(reports.pooled)
@@ -548,7 +550,7 @@ def _with_reports(data):
     return cells.take([key for key in cells if key not in lost]), f"{len(lost)} of {len(cells)} cells are left out. {why}"
 
 
-def _read(formula, frame, protocol, report, incomplete, columns, labels=None, of_denial=None, outcome=()):
+def _read(formula, frame, protocol, report, bad_rows, columns, labels=None, of_denial=None, outcome=()):
     """Return (Design, RowReports, Design of δ or None, frame of the columns of an outcome)."""
     variables = tuple(dict.fromkeys((*formula.variables, *(of_denial.variables if of_denial else ()), *outcome)))
     cells = cells_of(frame)
@@ -559,7 +561,7 @@ def _read(formula, frame, protocol, report, incomplete, columns, labels=None, of
             raise ArgumentError(f"{extra[0]} must be left out for Cells, which bring their reports along.")
         table = to_pandas(frame.key_columns() | (frame.covariates or {}))
         reports, owner = reports_of_cells(frame)
-        cleaned, kept = clean(table.iloc[owner].reset_index(drop=True), variables, incomplete=incomplete)
+        cleaned, kept = clean(table.iloc[owner].reset_index(drop=True), variables, bad_rows=bad_rows)
         of_rows = {name: getattr(reports, name) for name in ("code", "count", "weight", "strata", "cluster")}
         reports = replace(reports, **{name: None if x is None else x[kept] for name, x in of_rows.items()})
     else:
@@ -567,7 +569,7 @@ def _read(formula, frame, protocol, report, incomplete, columns, labels=None, of
         if protocol is None:
             raise ArgumentError("protocol must say how the reports were made, such as GRR(4, epsilon=1.0), got none.")
         asked = Asked.of(table, protocol, report, formula.answer, columns)
-        cleaned, kept = clean(table, variables, incomplete=incomplete, reported=asked.needed(table))
+        cleaned, kept = clean(table, variables, bad_rows=bad_rows, reported=asked.needed(table))
         reports = read_reports(table, kept, asked, formula.answer, labels)
     if gone := int((~kept).sum()):
         others = any(columns[name] is not None for name in columns)

@@ -51,7 +51,7 @@ def of_regression(result) -> Page:
     attrs, summary = facts_of(result), result["summary"].to_dataset()
     tables = [_coefficient_table(result), _share_table(summary)]
     tables += _tables_beside(summary)
-    tables += _spread_tables(summary)
+    tables += [*_step_tables(result), *_spread_tables(summary)]
     return Page(
         attrs["title"],
         tuple(tables),
@@ -202,6 +202,24 @@ def _share_table(summary):
     return of_asked(rows.table(_AVERAGE, p, **settings), "category")
 
 
+def _step_tables(tree):
+    """Yield for each monotone effect the shares of its change that its steps have, to read where asked."""
+    for name in _rises(tree):
+        dim = f"{name}_step"
+        summary = tree["summary"].to_dataset()[[f"{name}_steps_{key}" for key in ("mean", "sd", "lower", "upper")]]
+        rows = TableRows(summary, dim)
+        settings = {"prefix": f"{name}_steps_", "heading": "mean share", "spec": ".3f", "priority": (0, 1, 0)}
+        means = ("Share of the whole change that comes with the step to this level from the one before.", "")
+        columns = [rows.label(dim, "step to"), *rows.summary(summary, means=means, **settings)]
+        yield replace(filled(f"Steps of {name}", columns), detail=True)
+
+
+def _rises(tree):
+    """Return the names of the monotone effects."""
+    names = (str(name) for name in tree["posterior"])
+    return [name.removesuffix("_steps") for name in names if name.startswith("mo(") and name.endswith("_steps")]
+
+
 def _spread_tables(summary):
     """Yield the sds of curves, and the probabilities of a device, each a table."""
     for kind, heading in _PARAMETERS.items():
@@ -260,8 +278,7 @@ def _notes(tree):
         f"{number_of(int(attrs['n_patterns']), 'distinct row')} of covariates; prior {attrs['prior']}; method "
         f"{attrs['method']}; seed {attrs['random_seed']}.",
     )
-    names = [str(name) for name in tree["posterior"]]
-    if rises := [name.removesuffix("_steps") for name in names if name.startswith("mo(") and name.endswith("_steps")]:
+    if rises := _rises(tree):
         yield Note(
             Kind.METHOD,
             f"The intercept, and coefficients of what multiplies {listed(rises)}, are at its mean over respondents, not at "
@@ -318,7 +335,7 @@ def _rows_along(name, columns, people):
 
 
 def _rows_to_predict(columns, people):
-    """Return (rows of covariates as a dict of columns, which they are in words): all, a grid, or the most frequent ones.
+    """Return (rows of covariates as a dict of columns, which they are in words): None for all, a grid, the most frequent.
 
     The grid has the deciles 1, 5 and 9 of columns of many numbers, over the people, and of the others all levels that occur
     together.
@@ -326,7 +343,7 @@ def _rows_to_predict(columns, people):
     names, n = list(columns), len(people)
     rows = np.lexsort([np.unique(columns[name], return_inverse=True)[1] for name in names[::-1]])
     if n <= PREDICTED:
-        return columns, "for every row of covariates"
+        return None, "for every row of covariates"
     levels, cut = {}, []
     for name, values in columns.items():
         levels[name] = np.unique(values)

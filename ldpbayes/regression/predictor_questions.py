@@ -122,6 +122,9 @@ def log_densities(result: xr.DataTree, pattern: NDArray, y: NDArray) -> NDArray:
 def predictions(outcome: FittedOutcome, data: Any, ci_prob: float) -> Answer:
     """Return the mean outcome of each row under every answer, and the shares of the answers; see questions.predictions."""
     frame, sizes = outcome.people(data)
+    if data is None:
+        order = outcome.design.order(frame[list(outcome.names)])
+        frame, sizes = frame.iloc[order].reset_index(drop=True), sizes[order]
     of_answer, of_outcome = outcome.draws(min(len(frame), 1000))
     answers, labels = [], {"category": outcome.categories}
     for rows in blocks(len(frame), len(of_answer) * len(outcome.categories), NUMBERS_TOGETHER):
@@ -169,6 +172,6 @@ def comparisons(outcome: FittedOutcome, variable: str, values: Sequence[Any] | N
         draws = draws[:, 1:] - draws[:, :1]
     question = f"Differences of {outcome.asked.formula.answer} by {variable}"
     positive = (draws > 0).mean(axis=0)
-    return outcome.described(draws, {"comparison": labels}, ci_prob, question, probability=positive).assign_coords(
+    return outcome.described(draws, {"comparison": labels}, ci_prob, question, probability_positive=positive).assign_coords(
         variable=variable
     )

@@ -225,7 +225,7 @@ def predictions(result: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95)
     Parameters
     ----------
     data : data frame, optional
-        With the covariates; by default the distinct combinations of covariates that the fit had.
+        With the covariates; by default the distinct combinations of covariates that the fit had, in their order.
 
     Returns
     -------
@@ -254,6 +254,9 @@ def predictions(result: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95)
     if (outcome := fitted.outcome) is not None:
         return predictor_questions.predictions(outcome, data, ci_prob)
     frame, sizes = fitted.people(data)
+    if data is None:
+        order = fitted.design.order(frame)
+        frame, sizes = frame.iloc[order].reset_index(drop=True), sizes[order]
     coefficients = fitted.draws(min(len(frame), 1000))
     columns, index = fitted.design.new(frame), np.arange(len(frame))
     effects = fitted.effects(columns, coefficients)
@@ -295,9 +298,9 @@ def comparisons(
     Returns
     -------
     Answer
-        mean, sd, lower, upper, mcse and probability (that the difference is above 0), dims comparison and category. Where
-        the private answer is a predictor, dim comparison: differences of the mean outcome, by the answer, or by a covariate
-        while everybody's answer stays as it is.
+        mean, sd, lower, upper, mcse and probability_positive (that the difference is above 0), dims comparison and category.
+        Where the private answer is a predictor, dim comparison: differences of the mean outcome, by the answer, or by a
+        covariate while everybody's answer stays as it is.
 
     Raises
     ------
@@ -318,7 +321,7 @@ def comparisons(
     shares = [fitted.mean(changed, weight, coefficients) for changed in frames]
     draws = np.stack([share - shares[0] for share in shares[1:]], axis=1)
     answer = fitted.described(
-        draws, {"comparison": labels}, ci_prob, f"Differences by {variable}", probability=(draws > 0).mean(axis=0)
+        draws, {"comparison": labels}, ci_prob, f"Differences by {variable}", probability_positive=(draws > 0).mean(axis=0)
     ).assign_coords(variable=variable)
     every = pd.concat(frames)
     return fitted.noted(answer, fitted.design.new(every), np.tile(weight, len(frames)), every)
@@ -336,7 +339,7 @@ def slopes(result: xr.DataTree, variable: str, *, data: Any = None, ci_prob: flo
     Returns
     -------
     Answer
-        mean, sd, lower, upper, mcse and probability (that the slope is above 0), dim category.
+        mean, sd, lower, upper, mcse and probability_positive (that the slope is above 0), dim category.
 
     Raises
     ------
@@ -362,7 +365,7 @@ def slopes(result: xr.DataTree, variable: str, *, data: Any = None, ci_prob: flo
             f"variable must move the shares smoothly, but they jump with {variable!r}; comparisons takes it."
         )
     draws = slope(coefficients, h)
-    answer = fitted.described(draws, {}, ci_prob, f"Slopes in {variable}", probability=(draws > 0).mean(axis=0))
+    answer = fitted.described(draws, {}, ci_prob, f"Slopes in {variable}", probability_positive=(draws > 0).mean(axis=0))
     return fitted.noted(answer.assign_coords(variable=variable), fitted.design.new(frame), weight, frame)
 
 

@@ -44,7 +44,7 @@ class RowReports:
     channel : (m,) array of str, optional
         The channel of each likelihood row, of a table.
     dropped : str
-        The sentence about the rows that were dropped; empty without.
+        The sentence about the rows that are left out; empty without.
     """
 
     table: np.ndarray
@@ -187,7 +187,7 @@ def read_reports(
     except DataError as err:  # of a row of those that take part
         row = "" if err.line is None else f"row {np.flatnonzero(kept)[err.line] + 1:,}: "
         message, of_read, _ = err.message.partition("; say missing=")
-        advice = "; make it None, and incomplete='drop' leaves such rows out" if of_read else ""
+        advice = "; make it None, and leave such rows out with bad_rows='skip'" if of_read else ""
         raise DataError(row + message + advice, field=err.field) from None
 
 

@@ -15,10 +15,10 @@ def clean(
     table: Any,
     variables: Sequence[str],
     *,
-    incomplete: str = "refuse",
+    bad_rows: str = "refuse",
     extra: Sequence[str] = (),
     reported: Mapping[str, np.ndarray] | None = None,
-    remedy: str = "fill it in, or drop them with incomplete='drop'",
+    remedy: str = "fill it in, or leave them out with bad_rows='skip'",
 ) -> tuple[Any, np.ndarray]:
     """Return (pandas frame of the variables in plain types, which rows are kept).
 
@@ -26,8 +26,8 @@ def clean(
     ----------
     table : pandas.DataFrame
     variables : sequence of str
-    incomplete : {"refuse", "drop"}
-        What becomes of rows where a variable, or a column that they need, is missing.
+    bad_rows : {"refuse", "skip"}
+        Whether rows where a variable, or a column that they need, is missing are refused or left out.
     extra : sequence of str
         Other columns that must exist.
     reported : mapping of str to (n,) bool array, optional
@@ -52,7 +52,7 @@ def clean(
     for name in dict.fromkeys((*variables, *reported)):
         values = table[name]
         gone = values.isna().to_numpy() & (True if name in variables else reported[name])
-        if gone.any() and incomplete == "refuse":
+        if gone.any() and bad_rows == "refuse":
             raise DataError(
                 f"is missing in {int(gone.sum()):,} of {len(table):,} rows; {remedy}",
                 field=name,

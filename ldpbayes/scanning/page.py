@@ -154,10 +154,10 @@ def _monitored(result: Any) -> list[Note]:
     notes = [Note(Kind.WARNING, f"Cells differ in case only, such as {shown(name)}: are they one?") for name in twice[:1]]
     for drift in result.monitor.drifts:
         said = f"Drift between {drift.over}: χ² of support counts {drift.statistic:,.1f}, {drift.df:,.0f} degrees of freedom"
-        said += f", p = {p_in_words(drift.p_value)}; the largest difference: {drift.worst}"
+        said += f", {p_in_words(drift.p_value)}; the largest difference: {drift.worst}"
         if drift.category >= 0:
             said += f"; the category that differs most: {result.categories[drift.category]}"
-            said += f", p = {p_in_words(drift.category_p_value)} for the largest of them"
+            said += f", {p_in_words(drift.category_p_value)} for the largest of them"
         said += "."
         alike = drift.over == "cells" or not result.by
         said += "" if alike else " Files of several cells may hold different people."
@@ -165,10 +165,10 @@ def _monitored(result: Any) -> list[Note]:
         notes.append(Note(Kind.WARNING if alike and least < MIN_P_VALUE else Kind.DIAGNOSTIC, said))
     for copies in result.monitor.duplicates:
         of = f" of {copies.channel}" if len(result.by_channel) > 1 else ""
-        chance = "" if np.isnan(copies.share_p_value) else f" (p ≤ {p_in_words(copies.share_p_value)}, whatever P is)"
+        chance = "" if np.isnan(copies.share_p_value) else f" ({p_in_words(copies.share_p_value, '≤')}, whatever P is)"
         said = f"Duplicates: {copies.share:.3%} of reports{of} repeat another one{chance}, {copies.expected:.3%} under the"
         said += " design at the estimated P; one came"
-        said += f" {number_of(copies.most, 'time')}, p ≤ {p_in_words(copies.p_value)}."
+        said += f" {number_of(copies.most, 'time')}, {p_in_words(copies.p_value, '≤')}."
         least = 2 * min(copies.p_value, copies.share_p_value)
         notes.append(Note(Kind.WARNING if least < MIN_P_VALUE else Kind.DIAGNOSTIC, said))
     return [*notes, Note(Kind.METHOD, result.monitor.needs)] if result.monitor.needs else notes

@@ -310,7 +310,8 @@ def _grouping(by, path):
 def _conditions(channel):
     """Return {column: the entries of a channel's rows there, as texts}; empty where all rows are the channel's."""
     where = channel.get("where") or {}
-    return {key: {str(one) for one in (value if isinstance(value, list) else [value])} for key, value in where.items()}
+    said = {key: value if isinstance(value, list) else [value] for key, value in where.items()}
+    return {key: {f"{x:.17g}" if isinstance(x, float) else str(x) for x in value} for key, value in said.items()}
 
 
 def _refuse_doubled(channels, sources):
@@ -365,6 +366,9 @@ def _read_channel(path, categories, channel, position, columns, copies):
     if stated["count"] is not None and not stated["count"].strip():
         raise DataError("count must name a column; leave it out where every row is one report", source=path, field=field)
     file, where = path.parent / stated["file"], stated["where"] or {}
+    entries = itertools.chain(*(value if isinstance(value, list) else [value] for value in where.values()))
+    if not all(isinstance(entry, (str, int, float)) for entry in entries):
+        raise DataError("where must hold a value for each column, or a list of values", source=path, field=field)
     columns = replace(columns, report=report, count=stated["count"], where=where, user=stated["by_user"])
     try:
         source = open_source(file)

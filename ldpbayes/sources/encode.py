@@ -507,6 +507,8 @@ def fits(key: Any, value: Any, name: str) -> bool:
     if isinstance(key, float):
         with foreign(f"holds numbers, got the condition {shown(value)}"):
             return key == float(value)  # type: ignore[arg-type]
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     return key is not None and str(key) == str(value).strip()
 
 

@@ -443,7 +443,7 @@ def _private_groups():
             reports = labels(a) if kind != "warner" else _labels(protocol)
             frame["y"] = [reports[k] for k in frame["y"]]
             return _of_groups(
-                lb.by_private_group(frame, "value", "y", protocol, categories=labels(a), draws=125, random_seed=7)
+                lb.by_private_group(frame, "value", protocol, report="y", categories=labels(a), draws=125, random_seed=7)
             )
 
         yield name, compute

@@ -80,3 +80,15 @@ def test_the_picture_has_the_sds_and_the_known_device():
 def test_what_is_refused(call, error):
     with pytest.raises(error):
         call()
+
+
+def test_shares_and_names_are_those_of_a_result():
+    device = Channel(counts=[[399, 19], [2, 103]])
+    found = lb.fit(lb.Collection(["no", "yes"], [lb.Tally(device, [0, 1], [3280, 50])]), "flat", random_seed=1)
+    study = validation(device, 3330, p=found)
+    mean = found["summary"]["mean"].sel(target="distribution").values
+    assert np.array_equal(study.sd, validation(device, 3330, p=mean).sd) and study.categories == ("no", "yes")
+    assert "share of" not in study.sentence and "yes, the least certain share" in study.sentence
+    cells = lb.Cells({("a",): lb.Collection(["no", "yes"], [lb.Tally(device, [0, 1], [30, 5])])}, ["town"])
+    with pytest.raises(ArgumentError, match="shares of one population"):
+        validation(device, 100, p=lb.fit(cells, "flat", random_seed=1))

@@ -51,7 +51,7 @@ def test_the_identity_gives_the_frame_s_own_groups():
     frame["z"] = np.round(rng.lognormal(frame["x"].map({"a": 0, "b": 0.4, "c": 1}), 0.7), 1)
     protocol = Channel(np.eye(3), answers=["a", "b", "c"])
     settings = {"categories": ["a", "b", "c"], "by": "site", "target": "frequency", "draws": 25, "random_seed": 1}
-    answer = lb.by_private_group(frame, "z", "x", protocol, **settings)
+    answer = lb.by_private_group(frame, "z", protocol, report="x", **settings)
     groups = frame.groupby(["site", "x"])["z"]
     np.testing.assert_allclose(answer.mean()["mean"].values, groups.mean().unstack().values, rtol=1e-12)
     np.testing.assert_allclose(answer.mean()["sd"].values, 0, atol=1e-12)
@@ -73,7 +73,7 @@ def test_the_identity_with_weights_gives_weighted_means():
     rng = np.random.default_rng(4)
     frame = pd.DataFrame({"x": rng.choice(2, 600), "z": rng.normal(size=600), "w": rng.exponential(size=600)})
     answer = lb.by_private_group(
-        frame, "z", "x", Channel(np.eye(2)), weights="w", target="frequency", draws=25, random_seed=1
+        frame, "z", Channel(np.eye(2)), report="x", weights="w", target="frequency", draws=25, random_seed=1
     )
     for x in (0, 1):
         own = frame[frame["x"] == x]
@@ -127,7 +127,7 @@ def test_summary_difference_and_text(found):
     assert summary["mean"].dims == ("group", "quantity")
     assert list(summary["quantity"].values) == ["share", "mean", "q50", "q75", "q95"]
     apart = answer.difference("mean")
-    assert apart["group"].values.tolist() == ["1"] and float(apart["probability"].squeeze()) == 1.0
+    assert apart["group"].values.tolist() == ["1"] and float(apart["probability_positive"].squeeze()) == 1.0
     draws = answer.draws("mean")[:, 0]
     assert float(apart["mean"].squeeze()) == pytest.approx((draws[:, 1] - draws[:, 0]).mean())
     assert "private group" in repr(answer) and set(answer.table()["group"]) == {"0", "1"}
@@ -148,7 +148,7 @@ def test_a_group_that_is_empty_in_some_draws_is_summarized_by_the_others():
     assert np.isnan(draws).any() and np.isfinite(answer.mean()["lower"].values).all()
     assert float(answer.mean()["mean"][1]) == pytest.approx(np.nanmean(draws))
     apart = draws - answer.draws("mean")[:, 0, 0]
-    above = float(answer.difference("mean")["probability"].squeeze())
+    above = float(answer.difference("mean")["probability_positive"].squeeze())
     known = apart[np.isfinite(apart)]  # also where draws are missing; draws in which the two are equal count half
     assert above == pytest.approx((known > 0).mean() + (known == 0).mean() / 2) and above > 0.5
 
@@ -167,7 +167,7 @@ def test_rates_in_every_record_are_channels():
     rate = np.where(np.arange(3000) % 2, 0.0, 0.999)
     y = np.where(rng.random(3000) < rate, rng.integers(2, size=3000), x)
     frame = pyarrow.table({"z": z, "report": np.array(["no", "yes"])[y], "rate": rate})
-    answer = lb.by_private_group(frame, "z", "report", rate_column="rate", draws=75, random_seed=1)
+    answer = lb.by_private_group(frame, "z", report="report", rate_column="rate", draws=75, random_seed=1)
     assert answer.groups == ("no", "yes")
     open_half = x[1::2].mean()
     share = answer.shares().sel(group="yes")
@@ -202,7 +202,7 @@ def test_an_open_category_is_a_cross_table():
         np.testing.assert_allclose(held["mean"].sum("outcome"), 1)
         slow = held.sel(outcome="slow")
         assert (np.abs(slow["mean"].values - [0.2, 0.6]) < 4.5 * slow["sd"].values).all()
-        assert float(answer.difference("outcome").sel(outcome="slow")["probability"].squeeze()) > 0.999
+        assert float(answer.difference("outcome").sel(outcome="slow")["probability_positive"].squeeze()) > 0.999
     with pytest.raises(ArgumentError, match="use outcomes"):
         answer.mean()
 
@@ -294,7 +294,7 @@ def test_means_that_hang_on_a_handful_of_records_are_left_out():
     assert (known == (np.array(answer.hanging) == 0)[:, None]).all()
     assert np.isfinite(answer.quantile(0.5)["sd"].values).all() and "data decide" in answer.left_out
     assert answer.attrs["left_out"] == answer.left_out
-    assert (np.isfinite(answer.difference("mean")["probability"].values) == known[:, :1]).all()
+    assert (np.isfinite(answer.difference("mean")["probability_positive"].values) == known[:, :1]).all()
     last = pyarrow.table(columns).slice(7 * n)  # these very records have a mean
     own = lb.by_private_group(last, "z", **ask, target="frequency")
     assert answer.hanging[answer.cells.index(("log-t again",))] and not any(own.hanging)
@@ -380,12 +380,12 @@ def test_frames_of_all_kinds_and_a_column_of_levels_give_the_same_answer():
         "random_seed": 1,
         "quantiles": [0.5],
     }
-    answers = [lb.by_private_group(frame, "z", "answer", "grr", **ask).draws("mean") for frame in frames]
+    answers = [lb.by_private_group(frame, "z", "grr", report="answer", **ask).draws("mean") for frame in frames]
     for answer in answers[1:]:
         np.testing.assert_array_equal(answer, answers[0])
     first = arrow.filter(epsilon == 1.0).drop_columns(["eps"])  # a column of one level is that protocol
-    one = lb.by_private_group(arrow.filter(epsilon == 1.0), "z", "answer", "grr", **ask)
-    same = lb.by_private_group(first, "z", "answer", GRR(2, 1.0), **(ask | {"epsilon_column": None}))
+    one = lb.by_private_group(arrow.filter(epsilon == 1.0), "z", "grr", report="answer", **ask)
+    same = lb.by_private_group(first, "z", GRR(2, 1.0), report="answer", **(ask | {"epsilon_column": None}))
     np.testing.assert_array_equal(one.draws("mean"), same.draws("mean"))
 
 
@@ -463,7 +463,8 @@ def test_quantiles_beyond_which_no_record_says_anything_are_left_out(tmp_path):
         found = lb.by_private_group(frame, "z", **ask)
     open_ = np.isnan(found.quantile()["mean"].values)
     assert not open_[0].any() and open_[2].all()
-    assert np.isnan(found.difference("quantile")["probability"].values).ravel().tolist() == open_.any(axis=1).tolist()
+    above = found.difference("quantile")["probability_positive"].values
+    assert np.isnan(above).ravel().tolist() == open_.any(axis=1).tolist()
     assert np.isfinite(found.quantile(0.95, ci_prob=0.1)["mean"]).any()  # an interval that ends below the last record
     assert np.isfinite(found.draws("quantile", [0.95])).all()
     lb.save(found, tmp_path / "found.nc")

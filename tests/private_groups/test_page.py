@@ -48,12 +48,12 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def found():
     settings = {"rate_column": "rate", "by": "country", "method": "recipe", "draws": 50, "random_seed": 1}
-    return lb.by_private_group(table(), "duration", "confidence", **settings)
+    return lb.by_private_group(table(), "duration", report="confidence", **settings)
 
 
 @pytest.fixture(scope="module")
 def outcomes():
-    return lb.by_private_group(table(), "speed", "confidence", rate_column="rate", random_seed=1)
+    return lb.by_private_group(table(), "speed", report="confidence", rate_column="rate", random_seed=1)
 
 
 # ---- the command -----------------------------------------------------------------------------------------------------
@@ -202,7 +202,8 @@ def test_every_answer_is_a_row(found, outcomes):
     rows = long_rows(found)
     assert len(rows) == 2 * (10 + 5) and {row["country"] for row in rows} == {"SE", "NO"}
     for row in rows:
-        assert (row["probability"] is None) == (row["versus"] == "") and (row["recipe"] is None) == bool(row["versus"])
+        assert (row["probability_positive"] is None) == (row["versus"] == "")
+        assert (row["recipe"] is None) == bool(row["versus"])
     assert {row["quantity"] for row in long_rows(outcomes)} == {"share", "fast", "slow"}
 
 

@@ -131,7 +131,7 @@ def test_no_door_swaps_yes_and_no(design, categories, tmp_path, capsys):
         lambda: lb.read(tmp_path / "t.csv", single, **named, **user),
         lambda: lb.scan(frame, single, **named),
         lambda: lb.regress(frame, "r ~ x", single, **named, method="mle"),
-        lambda: lb.by_private_group(frame, "x", "r", single, categories=categories, draws=20),
+        lambda: lb.by_private_group(frame, "x", single, **named, draws=20),
     ]
     if not numbers:
         doors += [

@@ -1,10 +1,13 @@
 """Rows without what they need: a covariate, the report of their design, the design itself, a weight, a count or a group.
 
-The kind: what ``incomplete=`` did with a column depended on whether ``design=`` was given, and an error named another row
+The kind: what ``bad_rows=`` did with a column depended on whether ``design=`` was given, and an error named another row
 or an argument of another function. Searched: designs as texts and as numbers, a direct question beside a device, list
-experiments, weights, strata, clusters, counts, both values of ``incomplete``, ``method="mle"`` and the posterior, the
+experiments, weights, strata, clusters, counts, both values of ``bad_rows``, ``method="mle"`` and the posterior, the
 command line.
 """
+
+import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -48,7 +51,7 @@ def regress(table, protocol=MIXED, formula="y ~ x", **settings):
 
 @each_row("column", ["x", "y", "asked", "w", "n", "s", "c"])
 @each_row("design", [True, False])
-def test_rows_that_lack_a_column_are_dropped(column, design):
+def test_rows_that_lack_a_column_are_left_out(column, design):
     table, gone = frame(), [0, 3, 41]
     table[column] = table[column].astype(object)
     table.loc[gone, column] = None
@@ -57,7 +60,7 @@ def test_rows_that_lack_a_column_are_dropped(column, design):
     if not design and column == "asked":
         return
     protocol = MIXED if design else DEVICE
-    found = regress(table, protocol, incomplete="drop", **stated)
+    found = regress(table, protocol, bad_rows="skip", **stated)
     # Without the rows whose stratum or cluster is unknown the sample is that of the others.
     expected = regress(frame().drop(index=gone), protocol, **stated)
     np.testing.assert_allclose(found.coefficients, expected.coefficients)
@@ -78,14 +81,14 @@ def test_a_row_needs_the_report_of_its_own_design():
     both.loc[[1, 2], "report"] = None
     with pytest.raises(DataError, match=r"missing.*2 of 80"):
         regress(both, protocol, report="report", design="asked")
-    assert "2 of 80" in str(lb.show(regress(both, protocol, report="report", design="asked", incomplete="drop")))
+    assert "2 of 80" in str(lb.show(regress(both, protocol, report="report", design="asked", bad_rows="skip")))
 
 
 def test_designs_as_numbers_and_in_capitals():
     table = frame()
     numbers = table.assign(asked=(table["asked"] == "device").astype(float))
     numbers.loc[5, "asked"] = np.nan
-    found = regress(numbers, {0: designs.direct(), 1: DEVICE}, design="asked", incomplete="drop")
+    found = regress(numbers, {0: designs.direct(), 1: DEVICE}, design="asked", bad_rows="skip")
     expected = regress(table.drop(index=5), design="asked")
     np.testing.assert_allclose(found.coefficients, expected.coefficients)
     capitals = table.assign(asked=table["asked"].str.title())
@@ -99,7 +102,7 @@ def test_list_experiments_say_how_many_rows_lack_a_report_or_a_group():
         with pytest.raises(DataError, match=rf"'{column}'.*5 of 15"):
             lb.regress(whole, "y ~ x", ListExperiment(2), report="y", design="g")
     with pytest.raises(DataError, match="row 1: report 7"):
-        lb.regress(table.assign(y=7), "y ~ x", ListExperiment(2), report="y", design="g", incomplete="drop")
+        lb.regress(table.assign(y=7), "y ~ x", ListExperiment(2), report="y", design="g", bad_rows="skip")
 
 
 @each_row("row", [1, 7, 66])
@@ -110,10 +113,10 @@ def test_errors_name_the_row_of_the_frame(row, design):
     table.loc[0, "x"] = None
     stated = {"design": "asked"} if design else {}
     with pytest.raises(DataError, match=rf"row {row + 1}:.*'perhaps'"):
-        regress(table, MIXED if design else DEVICE, incomplete="drop", **stated)
+        regress(table, MIXED if design else DEVICE, bad_rows="skip", **stated)
     table.loc[row, "y"] = ""
-    with pytest.raises(DataError, match=rf"row {row + 1}:.*None.*incomplete='drop'"):
-        regress(table, MIXED if design else DEVICE, incomplete="drop", **stated)
+    with pytest.raises(DataError, match=rf"row {row + 1}:.*None.*bad_rows='skip'"):
+        regress(table, MIXED if design else DEVICE, bad_rows="skip", **stated)
     table = frame()
     table.loc[row, "asked"] = "by post"
     with pytest.raises(DataError, match=rf"row {row + 1}:.*'by post'"):
@@ -127,10 +130,28 @@ def test_advice_is_about_arguments_of_regress(tmp_path, capsys):
         lacking.loc[4, column] = None
         with pytest.raises(DataError) as caught:
             regress(lacking.infer_objects(), **STATED)
-        assert "incomplete='drop'" in str(caught.value) and "bad_rows" not in str(caught.value)
+        said = str(caught.value)
+        # It names no argument that read alone has, such as missing, and what it advises helps.
+        assert "bad_rows='skip'" in said and re.findall(r"\w+(?==)", said) == ["bad_rows"]
+        assert "1 of 80" in str(lb.show(regress(lacking.infer_objects(), **STATED, bad_rows="skip")))
     table.loc[4, "w"] = None
     table.to_csv(tmp_path / "t.csv", index=False)
     command = ["regress", tmp_path / "t.csv", "y ~ x", "--protocol", "warner", "-p", "p=0.9", "--set", "weights=w"]
     status, _, said = run(capsys, *command, "--method", "mle")
-    assert status == 2 and "bad-rows" not in said and "drop" in said
-    assert run(capsys, *command, "--method", "mle", "--incomplete", "drop")[0] == 0
+    assert status == 2 and "with --bad-rows skip" in said and "bad_rows" not in said and said.count("--") == 1
+    status, out, _ = run(capsys, *command, "--method", "mle", "--bad-rows", "skip")
+    assert status == 0 and "1 of 80 rows" in out
+
+
+def test_bad_rows_of_a_collection_file(tmp_path, capsys):
+    toml = 'categories = ["no", "yes"]\n[[channels]]\nprotocol = "warner"\nparameters = {p = 0.9}\nfile = "t.csv"\n'
+    (tmp_path / "t.toml").write_text(toml)
+    table = frame().rename(columns={"y": "report"})[["report", "s"]]
+    table.loc[4, "s"] = None
+    table.loc[9, "report"] = "perhaps"
+    table.to_csv(tmp_path / "t.csv", index=False)
+    command = ["regress", tmp_path / "t.toml", "y ~ s", "--method", "mle", "--json"]
+    status, _, said = run(capsys, *command)
+    assert status == 2 and "perhaps" in said
+    status, out, said = run(capsys, *command, "--bad-rows", "skip")
+    assert status == 0 and "2 rows that hold no report were left out" in said and json.loads(out)["n_reports"] == 78

@@ -247,15 +247,15 @@ def test_missing_covariates_are_refused_or_dropped(counts):
     frame.loc[:2, "female"] = np.nan
     with pytest.raises(DataError, match=r"female.*missing.*39"):
         asked(frame)
-    assert asked(frame, incomplete="drop", method="mle").n_reports == 2423 - counts["count"][:3].sum()
+    assert asked(frame, bad_rows="skip", method="mle").n_reports == 2423 - counts["count"][:3].sum()
 
 
 def test_missing_reports_are_refused_or_dropped_and_the_page_says_so(counts):
     frame = counts.copy()
     frame["report"] = frame["report"].where(frame.index > 2)
-    with pytest.raises(DataError, match=r"report.*39.*incomplete='drop'"):
+    with pytest.raises(DataError, match=r"report.*39.*bad_rows='skip'"):
         asked(frame)
-    found = asked(frame, incomplete="drop", method="mle")
+    found = asked(frame, bad_rows="skip", method="mle")
     assert found.n_reports == 2423 - counts["count"][:3].sum()
     assert "3 of 39" in str(lb.show(found))
 

@@ -520,4 +520,4 @@ def test_rows_without_an_outcome_are_left_out():
     frame.loc[3, "normal"] = np.nan
     with pytest.raises(DataError, match="normal"):
         asked(frame, method="mle")
-    assert asked(frame, method="mle", incomplete="drop").n_reports == 59
+    assert asked(frame, method="mle", bad_rows="skip").n_reports == 59

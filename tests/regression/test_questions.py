@@ -62,7 +62,7 @@ def test_comparisons(found):
     draws = (shares(found, age, np.ones_like(age)) - shares(found, age, np.zeros_like(age))) @ weight / weight.sum()
     assert answer["comparison"].values.tolist() == ["m - f"]
     assert float(answer["mean"].sel(category="yes", comparison="m - f")) == pytest.approx(draws.mean(), abs=1e-10)
-    assert float(answer["probability"].sel(category="yes", comparison="m - f")) == pytest.approx((draws > 0).mean())
+    assert float(answer["probability_positive"].sel(category="yes", comparison="m - f")) == pytest.approx((draws > 0).mean())
     one = (shares(found, age + 1, male) - shares(found, age, male)) @ weight / weight.sum()
     assert float(lb.comparisons(found, "age")["mean"].sel(category="yes")[0]) == pytest.approx(one.mean(), abs=1e-10)
     wide = lb.comparisons(found, "age", [20, 40, 60])
@@ -161,3 +161,18 @@ def test_transforms_of_the_data_are_those_of_the_fit(found):
     one, two = (lb.predictions(tree, {"age": [33]})["mean"] for tree in (scaled, plain))
     # The prior stands on standardized columns: both are one model. Its axes have signs that rounding settles: other draws.
     np.testing.assert_allclose(one, two, atol=3e-3)
+
+
+def test_rows_of_predictions_and_steps_are_in_the_order_of_levels():
+    levels = ["low", "middle", "high"]
+    rng = np.random.default_rng(0)
+    edu = pd.Categorical(rng.choice(levels[::-1], 300), levels, ordered=True)
+    frame = pd.DataFrame({"edu": edu, "x": rng.choice([2, 10], 300), "y": rng.choice(["no", "yes"], 300)})
+    found = lb.regress(frame, "y ~ mo(edu) + x", warner(0.85), random_seed=1, draws=100)
+    rows = lb.predictions(found)
+    assert rows["edu"].values.tolist() == np.repeat(levels, 2).tolist() and rows["x"].values.tolist() == [2, 10] * 3
+    counted = frame.groupby(["edu", "x"], observed=True).size()
+    assert rows["n_reports"].values.tolist() == counted.tolist()
+    steps = found["posterior"]["mo(edu)_steps"].mean(("chain", "draw")).values
+    (table,) = [table for table in lb.show(found).tables if table.title == "Steps of mo(edu)"]
+    assert [row[0] for row in table.rows] == levels[1:] and np.allclose([row[1] for row in table.rows], steps, atol=0.02)

@@ -313,3 +313,13 @@ def test_what_has_no_groups_says_so():
     trace = xr.DataTree.from_dict({"posterior": xr.Dataset({"p": (("chain", "draw", "answer"), p)})})
     with pytest.raises(lb.errors.ArgumentError, match="own"):
         lb.pymc.attach(trace, survey(), random_seed=1).extend("log_prior")
+
+
+def test_a_group_that_cannot_be_made_leaves_the_fit():
+    class Own(lb.priors.Dirichlet):
+        def log_hyperprior(self, draws):
+            raise lb.errors.InfeasibleError("No density.")
+
+    with pytest.warns(lb.errors.DiagnosticWarning, match="lacks the group 'log_prior'. No density"):
+        found = lb.fit(survey(), Own(np.ones(3)), draws=100, random_seed=1, extend=["log_prior", "log_likelihood"])
+    assert "log_likelihood" in found.children and "log_prior" not in found.children and "posterior" in found.children

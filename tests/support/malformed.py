@@ -213,7 +213,7 @@ MATERIAL = {
     "maximum": lambda m: lb.regress(
         m.frame, "report ~ x + g", m.device, report="report", categories=["no", "yes"], method="mle"
     ),
-    "private": lambda m: lb.by_private_group(m.values, "v", "report", lb.GRR(2, 3.0), draws=25, random_seed=1),
+    "private": lambda m: lb.by_private_group(m.values, "v", lb.GRR(2, 3.0), report="report", draws=25, random_seed=1),
     "tree_with_missing": lambda m: lb.fit(lb.Collection(["no", "yes"], m.survey.tallies, missing=9), "flat", **DRAWN),
     "hull": lambda m: lb.robust.contamination_hull(m.collection),
     "curve": lambda m: lb.robust.sensitivity(m.noncompliant, "yes", points=5),
@@ -467,7 +467,7 @@ CALLS = {
         **DRAWN,
         ci_prob=0.9,
         progressbar=False,
-        incomplete="refuse",
+        bad_rows="refuse",
     ),
     "regress by design": lambda m: dict(
         formula="report ~ x",
