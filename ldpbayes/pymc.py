@@ -1,4 +1,4 @@
-"""Reports in your own PyMC model: ``observe`` adds them, ``build_model`` makes one, ``attach`` makes its draws a result."""
+"""In your own PyMC model: observe(name, p, data) adds reports; build_model makes one; attach turns draws into a result."""
 
 from typing import TYPE_CHECKING
 

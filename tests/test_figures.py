@@ -88,7 +88,7 @@ def test_no_text_is_cut_at_the_edge_of_a_figure():
     figures = [
         plots.plot_forest(tree),
         plots.plot_forest(tree, top=3),
-        plots.plot_predictive(cheating, tree),
+        plots.plot_predictive(tree, cheating),
         plots.plot_crosscheck(
             crosschecked(), title="A survey with a rather long title that needs two lines or three of them"
         ),
@@ -127,7 +127,7 @@ def test_predictions_hold_honest_reports_and_show_wrong_ones():
     reports = grr.simulate(np.array([300, 200, 100, 100, 50, 50]), np.random.default_rng(4))
     collection = lb.Collection(list("abcdef"), lb.Tally(grr, *reports))
     tree = lb.fit(collection, random_seed=1, draws=200, estimates=False)
-    (axes,) = plots.plot_predictive(collection, tree).axes
+    (axes,) = plots.plot_predictive(tree, collection).axes
     observed = axes.lines[0].get_xdata()
     np.testing.assert_allclose(observed, reports[1] / 800)
     ends = np.array([segment[:, 0] for segment in axes.collections[0].get_segments()])
@@ -224,7 +224,7 @@ def test_the_hash_of_the_data_is_that_of_the_data(tmp_path, regions):
 def test_the_predictive_check_of_groups(regions):
     """One line of dots per group at (observed − predicted)/sd: most within two, and a group that was changed far outside."""
     cells, tree = regions
-    figure = plots.plot_predictive_cells(cells, tree)
+    figure = plots.plot_predictive_cells(tree, cells)
     (axes,) = figure.axes
     assert [text.get_text() for text in axes.get_yticklabels()][:2] == [base.wrapped(c, 24) for c in cells.labels[:2]]
     away = np.concatenate([line.get_xdata() for line in axes.lines])
@@ -234,7 +234,7 @@ def test_the_predictive_check_of_groups(regions):
     tally = first[key].tallies[0]
     counts = np.where(np.arange(tally.counts.size) == 0, 20 * tally.counts, tally.counts)
     first[key] = lb.Collection(cells.categories, [lb.Tally(tally.protocol, tally.reports, counts)])
-    changed = plots.plot_predictive_cells(lb.Cells(first), tree, most=5)
+    changed = plots.plot_predictive_cells(tree, lb.Cells(first), most=5)
     assert "(5 of 60 groups)" in changed.get_suptitle().replace("\n", " ")
     assert max(np.abs(line.get_xdata()).max() for line in changed.axes[0].lines) > 5
     page = show(tree, collection=cells)

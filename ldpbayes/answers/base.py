@@ -134,7 +134,7 @@ def cell_position(result: xr.DataTree, cell: str | tuple[str, ...] | None) -> in
             raise ArgumentError(f"cell must be left out for the result of a single collection, got {shown(cell)}.")
         return None
     labels = [str(label) for label in values["cell"].values]
-    named = ", ".join(labels[:6]) + (", …" if len(labels) > 6 else "")
+    named = "; ".join(labels[:6]) + ("; …" if len(labels) > 6 else "")
     if cell is None:
         raise ArgumentError(f"cell must name one of the {len(labels)} cells ({named}), got none.")
     if isinstance(cell, tuple):

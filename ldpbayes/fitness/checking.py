@@ -12,6 +12,7 @@ from ldpbayes.collections import Cells, Collection, Tally, as_data
 from ldpbayes.collections.data import mechanisms
 from ldpbayes.collections.devices import with_outcomes
 from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes.estimators.estimate import Estimate
 from ldpbayes.estimators.solvers.base import certificate
 from ldpbayes.fitness.base import Check, Fitness
 from ldpbayes.fitness.cells import CellsFitness
@@ -43,7 +44,7 @@ def check(
     level: float = ...,
     random_seed: int | None = ...,
     replications: int = ...,
-    estimate: FloatArray | None = ...,
+    estimate: Estimate | FloatArray | None = ...,
 ) -> Fitness: ...
 
 
@@ -60,7 +61,7 @@ def check(
     level: float = 0.05,
     random_seed: int | None = 0,
     replications: int = REPLICATIONS,
-    estimate: FloatArray | None = None,
+    estimate: Estimate | FloatArray | None = None,
 ) -> Fitness | CellsFitness:
     """Test whether the reports fit their design, without a prior; ``flagged`` of the Fitness says that they do not.
 
@@ -83,7 +84,7 @@ def check(
         time. None draws one. ``settings`` of the result state it.
     replications : int
         Simulated tables where counts are sparse.
-    estimate : (a,) array, optional
+    estimate : Estimate or (a,) array, optional
         The maximum-likelihood estimate of a collection, where it is known, so that it is not computed again.
 
     Returns
@@ -118,7 +119,7 @@ def check(
 
 
 def _check_one(
-    collection: Collection, level: float, random_seed: int, replications: int, estimate: FloatArray | None = None
+    collection: Collection, level: float, random_seed: int, replications: int, estimate: Estimate | FloatArray | None = None
 ) -> Fitness:
     """Return the tests of one collection."""
     rng = np.random.default_rng(random_seed)
@@ -158,8 +159,9 @@ def _check_one(
     return Fitness(tuple(c for c in checks_made if math.isfinite(c.p_value)), level, tuple(notes), compliance)
 
 
-def _maximum(collection: Collection, estimate: FloatArray) -> FloatArray:
+def _maximum(collection: Collection, estimate: Estimate | FloatArray) -> FloatArray:
     """Return an estimate that the reports bear out to be the maximum-likelihood estimate, or refuse it."""
+    estimate = estimate.distribution if isinstance(estimate, Estimate) else estimate
     p = checks.distribution(estimate, "estimate", collection.n_categories, atol=1e-6)
     gap = certificate(collection.rows, p)
     if not gap <= MAX_GAP:

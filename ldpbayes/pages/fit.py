@@ -297,7 +297,7 @@ def _figures(tree, top, collection):
             caption = f"Predictive check: {what}, group by group."
         plot = plots.plot_predictive_cells if several else plots.plot_predictive
         yield figure_of(
-            "predictive", caption, f"{caption} {facts_of(tree).get('fitness', '')}".strip(), plot, collection, tree
+            "predictive", caption, f"{caption} {facts_of(tree).get('fitness', '')}".strip(), plot, tree, collection
         )
 
 

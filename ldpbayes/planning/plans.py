@@ -23,6 +23,7 @@ from ldpbayes.presenting import AbstractResult, recorded
 from ldpbayes.priors import AbstractPrior, Dirichlet, as_dirichlet
 from ldpbayes.protocols import AbstractProtocol
 from ldpbayes.protocols.making import epsilon_follows, has_free_epsilon, named_makers
+from ldpbayes.simulation import Population
 from ldpbayes.theory import base, bounds, information
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ WORDS = base.WORDS | {
     "n": "n : float\n    Number of reports in all.",
     "kind": """kind : {"l2", "l1", "max", "half_width"}
     What the error is; see KINDS. "max" is simultaneous over the categories (Šidák), both intervals are normal.""",
-    "p": """p : "uniform", (a,) array, or Dirichlet, "jeffreys", "flat", number
+    "p": """p : "uniform", (a,) array or Population, or Dirichlet, "jeffreys", "flat", number
     Assumption about the distribution. Uniform is the worst case for "l2"; a prior averages over it.""",
     "estimator": """estimator : {"mle", "oracle"}
     "mle" is what the MLE and the posterior attain, "oracle" the protocol's unbiased decoder.""",
@@ -387,7 +388,7 @@ class _Question:
             return np.full(a, 1 / a)
         if isinstance(self.p, str | AbstractPrior | numbers.Real):
             return as_dirichlet(self.p, a, "Planning")
-        return checks.distribution(self.p, "p", a)
+        return checks.distribution(self.p.distribution if isinstance(self.p, Population) else self.p, "p", a)
 
     def width(self, a):
         """Return how many standard errors the kind spans."""

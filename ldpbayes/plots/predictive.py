@@ -22,8 +22,8 @@ _KINDS = {"list": "report", "supports": "category supported", "bits": "bit"}
 
 @checked()
 def plot_predictive(
-    collection: Any,
     result: Any,
+    collection: Any,
     *,
     draws: Any = DRAWS,
     most: Any = None,
@@ -168,8 +168,8 @@ def _labels(collection, tally, law, size):
 
 @checked({"collection": one_of("ldpbayes.collections", "Cells", "Cells")}, {"collection": "collection : Cells"})
 def plot_predictive_cells(
-    collection: Any,
     result: Any,
+    collection: Any,
     *,
     draws: Any = DRAWS_OF_CELLS,
     most: Any = MOST_CELLS,

@@ -1,4 +1,4 @@
-"""Priors of P: Dirichlet, learnt, smooth, log-linear, over cells, and of your own; one file each."""
+"""Priors of P for fit(prior=…): Dirichlet([1, 1]), Learnt(), Smooth(), LogLinear(sizes), over cells, and of your own."""
 
 import importlib
 import pkgutil

@@ -1,7 +1,7 @@
 """One way in and one way out: ``read`` for every kind of source, ``write`` for what the package makes."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypedDict, Unpack, overload
 
@@ -39,19 +39,27 @@ class Reading(TypedDict, total=False):
 
 @overload
 def read(
-    data: Any, protocol: AbstractProtocol | str | None = None, *, by: str | Sequence[str], **settings: Unpack[Reading]
+    data: Any,
+    protocol: AbstractProtocol | str | Callable[[float], AbstractProtocol] | None = None,
+    *,
+    by: str | Sequence[str],
+    **settings: Unpack[Reading],
 ) -> Cells: ...
 
 
 @overload
 def read(
-    data: Any, protocol: AbstractProtocol | str | None = None, *, by: None = None, **settings: Unpack[Reading]
+    data: Any,
+    protocol: AbstractProtocol | str | Callable[[float], AbstractProtocol] | None = None,
+    *,
+    by: None = None,
+    **settings: Unpack[Reading],
 ) -> Tally | Collection | Cells: ...
 
 
 def read(
     data: Any,
-    protocol: AbstractProtocol | str | None = None,
+    protocol: AbstractProtocol | str | Callable[[float], AbstractProtocol] | None = None,
     *,
     report: str | Sequence[str] | None = None,
     count: str | None = None,
@@ -239,7 +247,7 @@ def write(
     categories: Sequence[str] | None = None,
     **columns,
 ) -> Any:
-    """Write a collection to .toml, cells to .parquet, or reports to .parquet and others; ``read`` reads them back.
+    """Write a collection (.toml), cells or reports (.parquet); return how many reports, or their table for path None.
 
     A collection goes to a TOML file with its tallies in a CSV file beside it. The cells of a scan, and cells some of which
     are summaries, go to a Parquet file with one row a cell; only a scan has the samples of reports by which the error of a

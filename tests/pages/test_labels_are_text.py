@@ -40,7 +40,7 @@ def test_figures_of_a_fit(fitted, survey):
     assert set(LABELS) <= texts and "share $_{$" in texts
     for figure in (
         plots.plot_contamination(lb.robust.contamination_hull(survey, LABELS[0])),
-        plots.plot_predictive(survey, fitted),
+        plots.plot_predictive(fitted, survey),
     ):
         drawn(figure)
 

@@ -713,8 +713,8 @@ CALLS = {
         along="n", values=[1, 2], result={"grr": [0.1, 0.2]}, label="error", chosen=(1, 0.1, "grr"), title="t"
     ),
     "plot_predictions": lambda m: dict(result=m.predicted, title="t"),
-    "plot_predictive": lambda m: dict(collection=m.collection, result=m.tree, draws=5, random_seed=0),
-    "plot_predictive_cells": lambda m: dict(collection=m.cells, result=m.tree_of_cells, draws=5, most=2, random_seed=0),
+    "plot_predictive": lambda m: dict(result=m.tree, collection=m.collection, draws=5, random_seed=0),
+    "plot_predictive_cells": lambda m: dict(result=m.tree_of_cells, collection=m.cells, draws=5, most=2, random_seed=0),
     "plot_private_differences": lambda m: dict(result=m.private, unit="s", versus="0", top=1),
     "plot_private_functions": lambda m: dict(result=m.private, unit="s", top=1),
     "plot_private_quantiles": lambda m: dict(result=m.private, unit="s", top=1),

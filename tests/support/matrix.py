@@ -263,7 +263,7 @@ ACTIONS = {
     "poststratify": _poststratified,
     "plot": lambda m: lb.plots.plot_forest(m.fit()),
     "plot predictive": lambda m: (lb.plots.plot_predictive if m.form == "one" else lb.plots.plot_predictive_cells)(
-        m.data, m.fit(), draws=20
+        m.fit(), m.data, draws=20
     ),
     "plot expected": lambda m: lb.plots.plot_expected(m.data, np.full(len(m.labels), 1 / len(m.labels)), draws=20),
 }
