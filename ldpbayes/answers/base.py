@@ -53,7 +53,8 @@ part = explained(WORDS)
 def asking[F: Callable](words: Mapping[str, str]) -> Callable[[F], F]:
     """Return a decorator of questions: it completes the docstring, and the answer says of what it is and how it was asked.
 
-    Attributes are ``n_reports``, ``source`` (design and model in words) and ``random_seed`` of its results, and ``call``.
+    Attributes are ``n_reports``, ``source`` (design and model in words) and ``random_seed`` of its results, ``call``, and
+    ``doubt`` where a result is not final.
 
     Parameters
     ----------
@@ -69,7 +70,10 @@ def asking[F: Callable](words: Mapping[str, str]) -> Callable[[F], F]:
         def call(*args: Any, **kwargs: Any) -> Any:
             answer = question(*args, **kwargs)
             trees = [value for value in (*args, *kwargs.values()) if isinstance(value, xr.DataTree | xr.Dataset)]
-            return answer.assign_attrs(_about([tree for tree in trees if "n_reports" in tree.attrs]))
+            about = _about([tree for tree in trees if "n_reports" in tree.attrs])
+            if "doubt" in about and "sentence" in answer.attrs:
+                about["sentence"] = f"{answer.attrs['sentence']} {about['doubt']}"
+            return answer.assign_attrs(about)
 
         return cast(F, call)
 
@@ -84,7 +88,19 @@ def _about(results: Sequence[Any]) -> dict[str, Any]:
     seeds = "; ".join(dict.fromkeys(str(one["random_seed"]) for one in attrs if "random_seed" in one))
     users = sum(int(one["n_reports"]) for one in attrs)
     sources = dict.fromkeys(str(one.get("source") or source_of(one)) for one in attrs)
-    return {"n_reports": users, "source": " and ".join(sources)} | ({"random_seed": seeds} if seeds else {})
+    doubts = [doubt for result in results if (doubt := result.attrs.get("doubt") or doubt_of(result))]
+    about = {"n_reports": users, "source": " and ".join(sources)} | ({"random_seed": seeds} if seeds else {})
+    return about | ({"doubt": " ".join(dict.fromkeys(doubts))} if doubts else {})
+
+
+def doubt_of(result: Any) -> str:
+    """Return why what is said of a result is not final, as a sentence; empty where nothing is against it."""
+    if not result.attrs.get("converged", 1):
+        return "The computation failed its own checks, so this is not final."
+    if not result.attrs.get("fitness_flagged", 0):
+        return ""
+    of = " of some cells" if "cells" in result.children else ""
+    return f"The reports{of} contradict the design, so this is not final."
 
 
 def source_of(attrs: Mapping[str, Any]) -> str:

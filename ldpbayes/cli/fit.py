@@ -78,7 +78,7 @@ def _doubting(collection, belief, betas):
     from ldpbayes.priors import DEFAULT, Compliance, Denial
 
     for name, family, there, how in (
-        ("noncompliance_prior", Compliance, collection.laws and not collection.denied, "noncompliance.NAME=LAW"),
+        ("noncompliance_prior", Compliance, collection.laws and not collection.denied, "noncompliance.NAME=HOW"),
         ("deniers_prior", Denial, collection.denied, "deniers.of=LABEL"),
     ):
         beta = betas[name]

@@ -42,19 +42,25 @@ _REPORTS = (
     "[bold]scan[/bold] wrote; or a shipped one, such as example:nigeria."
 )
 _COLLECTION = "Collection file (.toml), a table that states its protocol in a column, or a shipped one, such as {}."
-_SET = "A key of a collection file, for a table or in place of the file's own; may be repeated. {}"
+_SET = (
+    "Set a key of a collection file (TOML) for this run; it replaces the file's. Tables take the same keys. May be "
+    "repeated. {}"
+)
 _SAMPLE = "Columns of the sample: weights=COLUMN, strata=COLUMN, cluster=COLUMN"
 _DENY = "Those who deny (say no though it is yes): deniers.of=yes, deniers.say=no, deniers.channel=direct."
-_IGNORE = "Those who ignore the device: noncompliance.NAME=LAW"
+_IGNORE = (
+    "Those who ignore the device: noncompliance.NAME=HOW, where HOW is how they report: LABEL (always that report), "
+    "uniform, fair coins, no bits or all bits"
+)
 _PRIOR = (
     "Prior of P: [bold]default[/bold] (learnt from 20 categories on, else Jeffreys'; the output says which and "
     "why), [bold]learnt[/bold] (a Dirichlet whose concentration the reports decide), [bold]smooth[/bold] (ordered "
-    "categories), [bold]floor[/bold] (learnt, over a floor that all categories nearly share), "
+    "categories), [bold]floor[/bold] (learnt, plus a share spread nearly evenly over all categories), "
     "[bold]jeffreys[/bold], [bold]flat[/bold], [bold]share:NAME[/bold] (flat on a derived share), "
     "a concentration such as 0.5, or one for each category, such as 0.5,1,2."
 )
 _BY = "Columns, such as country,day: {}; may be repeated."
-_SEED = "Random seed, for the same numbers again; drawn and printed without it."
+_SEED = "Random seed. Without it one is drawn and printed."
 _CATEGORIES = "Number of categories."
 _PROTOCOL = "How the reports were made: a name of [bold]ldpbayes protocols[/bold]; its parameters by -p."
 _PARAMETER = "A parameter of the protocol, such as epsilon=1; may be repeated."
@@ -132,12 +138,12 @@ PANELS: dict[str, dict[str, tuple]] = {
         "assignments of-plan": _option(
             _MANY,
             "KEY=VALUE",
-            "A key of the collection file that is planned; may be repeated. "
-            f"{_IGNORE}, such as noncompliance.no-sayer=no. Those who deny among people asked directly: "
+            "Set a key of the collection file that is planned; may be repeated. "
+            f"{_IGNORE}; for example noncompliance.no-sayer=no. Those who deny among people asked directly: "
             "deniers.of=yes, deniers.say=no.",
             "--set",
         ),
-        "value": _option(str, "COLUMN", "The column of the open value: a number, or an open category."),
+        "value": _option(str, "COLUMN", "The column of the open value, known without noise: a number or a category."),
         "unit": _option(str, "TEXT", "Unit of the value in tables and figures, such as ms."),
     },
     "The protocol": {
@@ -188,7 +194,7 @@ PANELS: dict[str, dict[str, tuple]] = {
             str,
             "PRIOR",
             "[bold]loglinear[/bold]: interactions are small unless the reports say otherwise; or jeffreys, flat, a "
-            "concentration: a Dirichlet over the cells.",
+            "concentration: a Dirichlet over the cells of the joint table.",
         ),
         "scale": _option(
             float | None, "SD", "Prior sd of the coefficients: log odds for one sd of the column; 2.5 by default."
@@ -196,7 +202,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         "noncompliance_prior": _option(
             _TEXT,
             "B,C",
-            "Beta prior of the share who ignore the device, such as 1,9; needs --set noncompliance.NAME=LAW.",
+            "Beta prior of the share who ignore the device, such as 1,9; needs --set noncompliance.NAME=HOW.",
         ),
         "deniers_prior": _option(
             _TEXT, "B,C", "Beta prior of the share of each category who deny, such as 1,1; needs --set deniers.of=LABEL."
@@ -222,10 +228,10 @@ PANELS: dict[str, dict[str, tuple]] = {
         "order": _option(
             int | None,
             "K",
-            "Most attributes that interact in the loglinear prior (3 by default); 1 is independence.",
+            "Most questions that interact in the loglinear prior (3 by default); 1 is independence.",
             min=1,
         ),
-        "separator": _option(str, "TEXT", "What separates the levels in the labels of the cells."),
+        "separator": _option(str, "TEXT", "What separates the answers in the labels of the joint table."),
         "family": _option(
             _TEXT,
             "normal|bernoulli|poisson",
@@ -287,7 +293,7 @@ PANELS: dict[str, dict[str, tuple]] = {
     "Three of these give the fourth": {
         "n_categories of-plan": _option(int | None, "A", _CATEGORIES, min=2),
         "epsilon": _option(float | None, "EPSILON", "Privacy level ε in nats."),
-        "n": _option(float | None, "N", "Number of users.", "--users", "-n"),
+        "n": _option(float | None, "N", "Number of users or respondents.", "--users", "-n"),
         "error": _option(float | None, "ERROR", "Target error; --kind defines it."),
     },
     "What is asked of a plan": {
@@ -314,7 +320,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         "gamma": _option(
             _TEXT,
             "SHARE",
-            "The share who ignore the device, 0.1 by default; goes with --set noncompliance.NAME=LAW.",
+            "The share who ignore the device, 0.1 by default; goes with --set noncompliance.NAME=HOW.",
             "--noncompliance-share",
         ),
         "deniers_share": _option(
@@ -333,7 +339,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         "delta": _option(
             float | None,
             "DIFFERENCE",
-            "Difference between two groups' shares (no δ of deniers): the power to find it, at level 1 − ci of the test.",
+            "Difference between two groups' shares (not the deniers' δ): the power to find it, at level 1 − ci of the test.",
         ),
         "power": _option(
             float | None, "PROBABILITY", "Instead of --error: find --delta with this probability, such as 0.8."
@@ -353,13 +359,13 @@ PANELS: dict[str, dict[str, tuple]] = {
         "n of-simulate": _option(
             int | None,
             "N",
-            "Number of users; without it everyone in a population file.",
+            "Number of users or respondents; without it everyone in a population file.",
             "--users",
             "-n",
             min=1,
         ),
         "random_seed of-simulate": _option(
-            int | None, "SEED", "Random seed, for the same reports again; without it they differ.", "--seed", min=0
+            int | None, "SEED", "Random seed. Without it every run has other reports.", "--seed", min=0
         ),
     },
     "Reading the files": {

@@ -31,20 +31,30 @@ def command(
     """Choose protocol, ε and sample size before any report is collected.
 
     Give three of categories, epsilon, users and error, and get the fourth. Protocols are ranked, best first, beside the
-    least error that any ε-LDP protocol can have (least possible) and the error of as many open answers. Nothing is
-    simulated. The ε of a survey design follows from its parameters: give users or error.
+    least error that any ε-LDP protocol can have (least possible) and the error of as many open answers, which are given
+    without a device. Nothing is simulated. The ε of a survey design follows from its parameters: give users or error.
 
     An error of kind half_width is the easiest to read: 0.03 means that a share is known to plus or minus three percentage
-    points. Ask with --n-groups, --delta and --power for comparisons of groups, with --fake-share what fake reports can
-    do, with --set noncompliance.NAME=LAW whether the design can tell how many ignore it, and with --set deniers.of=LABEL
-    how many to ask directly.
+    points. The kind l2, which is the default, is a sum of squared errors.
 
-    With --after, the result of an earlier wave (written by fit --output), the plan is one of another wave: which protocol,
-    or which subset of the categories and split of epsilon, can be expected to leave the least error of both together.
+    Further questions:
+
+      --n-groups, --delta and --power compare groups
+
+      --fake-share says what fake reports can do
+
+      --set noncompliance.NAME=HOW says whether reports show how many ignore the device
+
+      --set deniers.of=LABEL says how many to ask directly
+
+      --after plans another wave from the result of an earlier one (fit --output)
+
+    With --after it finds the protocol, or the subset of the categories and the split of epsilon, that should leave the
+    least error of both waves together.
 
     Examples:
 
-      ldpbayes plan --n-categories 16 --epsilon 1 --error 0.01
+      ldpbayes plan --n-categories 16 --epsilon 1 --error 0.01 --kind half_width
 
       ldpbayes plan --n-categories 100 --users 50000 --error 0.02 --kind half_width
 
@@ -112,7 +122,7 @@ def _doubts(assignments, gamma, share):
     stated = settings.parsed(assignments, "plan")
     laws, deniers = stated.get("noncompliance"), stated.get("deniers")
     for name, value, there, key in (
-        ("gamma", gamma, laws, "noncompliance.NAME=LAW"),
+        ("gamma", gamma, laws, "noncompliance.NAME=HOW"),
         ("deniers_share", share, deniers, "deniers.of=LABEL"),
     ):
         if value is not None and not there:

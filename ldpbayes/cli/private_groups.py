@@ -63,7 +63,7 @@ def command(
 
     Every record has an open value, such as a duration, and a report of a private answer. Prints share, mean and
     quantiles of each group, and differences between groups, with intervals. No record gets a negative weight, and
-    distribution functions are monotone. Estimates by reweighted records (the recipe) stand beside them.
+    distribution functions are monotone. Estimates by reweighting (method recipe) stand beside them.
 
     Say how the reports were made: --rate-column names a column of randomization rates, --epsilon-column a column of ε,
     --protocol one protocol for all.

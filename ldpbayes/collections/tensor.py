@@ -377,11 +377,14 @@ def check_order(p: Any, dims: tuple | None, labels: tuple) -> None:
     """
     model = pm.modelcontext(None)
     named = dims or (p.dims if isinstance(p, XTensorVariable) else model.named_vars_to_dims.get(as_tensor(p).name)) or ()
-    for dim, wanted in zip(named, labels, strict=False):
-        given = [str(label) for label in model.coords.get(dim) or ()]
-        if given != list(wanted) and sorted(given) == sorted(wanted):
+    coords = {dim: [str(label) for label in model.coords[dim] or ()] for dim in model.coords}
+    for k, wanted in enumerate(map(list, labels)):
+        dims_of = [dim for dim in named[k : k + 1] if dim in coords] if named else list(coords)
+        others = [dim for dim in dims_of if sorted(coords[dim]) == sorted(wanted)]
+        if others and wanted not in [coords[dim] for dim in others]:
             raise ArgumentError(
-                f"coords {shown(dim)} of the model must have the order of the data, {listed(wanted)}; got {listed(given)}."
+                f"coords {shown(others[0])} of the model must have the order of the data, {listed(wanted)}; got "
+                f"{listed(coords[others[0]])}{'' if named else ', and p states no dims'}."
             )
 
 

@@ -11,7 +11,7 @@ from ldpbayes.pages.prose import sourced
 from ldpbayes.pages.tables import TableRows, decimals, filled, interval_of, odds_spec, of_asked
 
 #: What the page says elsewhere than in a note.
-_SAID = {"call", "ci_prob", "question", "sentence", "source", "n_reports", "random_seed"}
+_SAID = {"call", "ci_prob", "doubt", "question", "sentence", "source", "n_reports", "random_seed"}
 #: What says how well the other numbers are known.
 ERRORS = ("mcse", "lower_error", "upper_error", "probability_mcse", "pseudo")
 
@@ -29,7 +29,8 @@ def of_dataset(result: Any, *, title: str = "") -> Page:
     told |= {str(name): result[name].item() for name in result.coords if not result[name].dims}
     notes = tuple(Note(Kind.METHOD, f"{name.replace('_', ' ')}: {value}") for name, value in told.items() if value != "")
     facts = {**dict(result.attrs), "rows": table.complete().records()}
-    summary = sourced(result.attrs.get("sentence") or _sentence(result, title, table), result.attrs)
+    said = result.attrs.get("sentence") or " ".join([_sentence(result, title, table), result.attrs.get("doubt", "")]).strip()
+    summary = sourced(said, result.attrs)
     seed = {"Random seed": str(result.attrs["random_seed"])} if "random_seed" in result.attrs else {}
     return Page(title, (table,), notes, figures, facts=facts, summary=summary, again=seed)
 

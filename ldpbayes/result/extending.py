@@ -98,11 +98,27 @@ def _data(result: Any, collection: Any) -> Any:
             f"collection must be what the result was fitted to, {result.attrs['n_reports']:,} reports and P of shape "
             f"{shape}, got {data.n_reports:,} and {data.shape}."
         )
+    if collection is not None:
+        _refuse_other(result, data)
     made, stated = mechanisms(data.channels()), facts_of(result).get("mechanisms", "")
     known = set(designs_of(stated))  # of a selected cell, those of all cells
     if collection is not None and channel is None and known and not known.issuperset(designs_of(made)):
         raise ArgumentError(f"collection must be what the result was fitted to, {stated}; got {made}.")
     return data
+
+
+def _refuse_other(result: Any, data: Any) -> None:
+    """Refuse data with other categories, cells or reports than a result, as far as it holds these."""
+    posterior, observed = result["posterior"].to_dataset(), data.observed()
+    labels = [("category", (data.categories, data.answers)), ("cell", (data.labels,) if data.by else ())]
+    for dim, allowed in labels:
+        given = tuple(map(str, posterior[dim].values)) if dim in posterior.coords else None
+        if given is not None and allowed and given not in [tuple(map(str, known)) for known in allowed]:
+            raise ArgumentError(f"collection must be what the result was fitted to, with the {dim} labels {listed(given)}.")
+    held = result["observed_data"].to_dataset() if "observed_data" in result.children else {}
+    for name, (_, values, *_) in observed.items():
+        if name in held and not np.array_equal(held[name].values, values):
+            raise ArgumentError(f"collection must be what the result was fitted to; its {name} differ.")
 
 
 def device_of(trace: xr.DataTree, name: str, categories: int) -> np.ndarray:
@@ -135,7 +151,8 @@ def _prior(result: Any) -> Any:
     """Return the prior of a result, of one cell or of all cells."""
     prior = result.fitted[1]
     if prior is None:
-        without = "that was loaded or selected, or is of a model of the caller's own"
+        own = "of a model of the caller's own (pymc.stats.compute_log_prior adds log_prior to a trace)"
+        without = f"that was loaded or selected, or is {own}"
         raise ArgumentError(f"result must be what fit returned for groups of the prior; one {without}, does not hold it.")
     return prior
 

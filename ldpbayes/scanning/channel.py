@@ -79,8 +79,8 @@ class ReportChannel:
     def first(self, batch: Batch, by: Sequence[str]) -> ChannelSums:
         """Return the counts of reports by cell, where they are counted."""
         keys, *rows = self.form.distinct(batch.table, by, batch.weights)
-        counts = self._supported(*rows[1:])
-        return ChannelSums(tuple(keys), rows=tuple(rows), origins=self._origins(batch, batch.n_reports, counts))
+        sums = ChannelSums(tuple(keys), rows=tuple(rows))
+        return replace(sums, origins=self._origins(batch, sums))
 
     def _supported(self, reports, many):
         """Return how many of counted reports are, or support, each label; None where that is not known."""
@@ -110,15 +110,14 @@ class ReportChannel:
     def seen(self, batch: Batch, parsed: Parsed) -> ChannelSums:
         """Return the sums of the first pass where reports are not counted, and what is known of their source."""
         sums = self.counted(parsed)
-        supports = sums.sums["supports"].sum(axis=0) if self.protocol.supports() is not None else None
-        origins = self._origins(batch, len(parsed.group), supports)
-        return replace(sums, origins=origins, chosen=Chosen.of(0, parsed.reports))
+        return replace(sums, origins=self._origins(batch, sums), chosen=Chosen.of(0, parsed.reports))
 
-    def _origins(self, batch, n, counts):
-        """Return the number of reports and counts of a batch by its file."""
-        if batch.piece is None or counts is None or len(counts) > MAX_DRIFTED:
+    def _origins(self, batch, sums):
+        """Return the number of reports and counts of a batch by its file and cell."""
+        if batch.piece is None:
             return {}
-        return {batch.piece.origin(): np.concatenate([[n], counts])}
+        name = batch.piece.origin()
+        return {(name, key): part for key, part in zip(sums.keys, self.parts(sums), strict=False)}
 
     def counted(self, parsed: Parsed) -> ChannelSums:
         """Return the sums of the first pass where reports are not counted."""

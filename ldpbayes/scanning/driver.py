@@ -24,12 +24,12 @@ from ldpbayes.scanning.checkpoint import Checkpoint
 from ldpbayes.scanning.constants import KEPT_BYTES, MOST_ROWS, ROWS_A_CELL
 from ldpbayes.scanning.fold import Fold
 from ldpbayes.scanning.found import Found
-from ldpbayes.scanning.partials import NOTHING, Partial
+from ldpbayes.scanning.partials import NOTHING, Partial, of_files
 from ldpbayes.scanning.pilots import Pilots
 from ldpbayes.scanning.users import Partitions
 from ldpbayes.sources.base import by_users, check_column, check_total
 from ldpbayes.sources.channels import COPIES, by_epsilon, protocol_at
-from ldpbayes.sources.copies import origin_of_cells
+from ldpbayes.sources.copies import check_counts, origin_of_cells
 from ldpbayes.sources.encode import names_of_bits
 from ldpbayes.sources.missing import Missing
 from ldpbayes.sources.opening import open_source
@@ -267,6 +267,9 @@ class Scan(Recorded):
         other = next((protocol for protocol in stated if protocol not in made), None)
         if other is not None:
             raise DataError(f"the metadata of a file states {shown(other)}, which made none of its reports; write it again")
+        if self.table.copies == "refuse":
+            for sums in (self._first or NOTHING).channels.values():
+                check_counts({name: part for (name, _), part in of_files(sums.origins).items()})
         found.origins = self.table.origins(self.fold.report) | origin_of_cells(found)
         found.copies = self.table.copies
         found.checkpoints = () if self._state is None else (self._state,)

@@ -17,7 +17,7 @@ from ldpbayes.scanning import monitor
 from ldpbayes.scanning.channel import Parsed, ReportChannel
 from ldpbayes.scanning.constants import MOST_ROWS, ROWS_A_CELL
 from ldpbayes.scanning.found import ChannelCells, Found
-from ldpbayes.scanning.partials import NOTHING, Partial
+from ldpbayes.scanning.partials import NOTHING, Partial, of_files
 from ldpbayes.scanning.pilots import Keeping, Pilots, posterior_moments
 from ldpbayes.scanning.users import Partition, Partitions, histories_of, with_lengths
 from ldpbayes.sources.base import check_total, shared_keys, sorted_keys
@@ -419,12 +419,26 @@ class Fold:
             if self.pilot_by is not None:
                 cells += [(channel.protocol, parts) for parts in self._alike(sums, channel.parts(sums))]
             files.append((channel.protocol, sums.origins))
-        drifts = {over: monitor.drift(over, parts) for over, parts in (("files", files), ("cells", cells))}
-        tested = tuple(filter(None, drifts.values()))
+        tested = tuple(filter(None, (self._between_files(files), monitor.drift("cells", cells))))
         needs = [] if tested else [monitor.OF_FILES]
         needs += [monitor.OF_CELLS] * (bool(self.by) and self.pilot_by is None)
         needs += [monitor.OF_COUNTS] * self.countable
         return monitor.Monitor(tested, tuple(filter(None, copies)), " ".join(needs))
+
+    def _between_files(self, files):
+        """Return the drift between files: of the same cell, or where no cell is in two of all cells together."""
+        of_cells: dict[tuple, dict[str, np.ndarray]] = {}
+        for i, (_, origins) in enumerate(files):
+            for (name, key), part in origins.items():
+                of_cells.setdefault((i, key), {})[f"{name} in {listed(map(str, key))}" if key else name] = part
+        groups = [(files[i][0], parts) for (i, _), parts in of_cells.items()]
+        apart = all(key is not None for _, key in of_cells)
+        found = monitor.drift("files of a cell" if self.by and apart else "files", groups)
+        if found is not None or not self.by:
+            return found
+        return monitor.drift(
+            "files", [(protocol, {name: part for (name, _), part in of_files(of).items()}) for protocol, of in files]
+        )
 
     def _alike(self, sums, parts):
         """Return the parts of a channel by the cells that agree in the columns of ``pilot_by``, each with its names."""

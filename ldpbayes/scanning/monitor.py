@@ -16,7 +16,8 @@ class Drift(NamedTuple):
 
     Attributes
     ----------
-    over : {"files", "cells"}
+    over : {"files of a cell", "files", "cells"}
+        Files are those of all cells together where no cell is in two, or the cells are very many.
     statistic, df : float
         χ² of the counts of all parts against their sum, and its degrees of freedom.
     p_value : float
@@ -43,7 +44,9 @@ class Duplicates(NamedTuple):
     Attributes
     ----------
     share, expected : float
-        The share of reports that repeat another one, and that of the design.
+        1 − (distinct reports)/(reports), and what the design leads one to expect of the same reports.
+    share_error : float
+        Standard error of ``share`` as that of all reports, not only of the chosen; 0 where all are.
     most : int
         How often one report came.
     p_value : float
@@ -55,6 +58,7 @@ class Duplicates(NamedTuple):
     """
 
     share: float
+    share_error: float
     expected: float
     most: int
     p_value: float
@@ -162,12 +166,13 @@ def duplicates(protocol: AbstractProtocol, sums: ChannelSums, n: float, shares: 
     expected = np.where(often > 1e-8, often / -np.expm1(-np.maximum(often, 1e-8)), 1.0).sum()
     p_value = float(min(rarity(counts, chances, n).min(), 1.0))
     share, by_design = 1 - counts.size / counts.sum(), 1 - counts.size / float(expected)
+    error = (1 - share) * float(counts.std()) / counts.mean() / np.sqrt(counts.size) if sums.chosen.level else 0.0
     of_share = np.nan
     if rows.n_rows * rows.n_categories <= ROW_ENTRIES:
         each = n * np.exp(rows.log_constants + protocol.log_public_share())[:, None] * rows.dense()
         of_share = repeats(counts.sum(), often, each, n)
     channel = design_in_words(protocol.design, protocol.parameters())
-    return Duplicates(share, by_design, int(counts.max()), p_value, of_share, channel)
+    return Duplicates(share, error, by_design, int(counts.max()), p_value, of_share, channel)
 
 
 def repeats(total: float, often: np.ndarray, each: np.ndarray, n: float) -> float:

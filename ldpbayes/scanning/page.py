@@ -159,15 +159,16 @@ def _monitored(result: Any) -> list[Note]:
             said += f"; the category that differs most: {result.categories[drift.category]}"
             said += f", {p_in_words(drift.category_p_value)} for the largest of them"
         said += "."
-        alike = drift.over == "cells" or not result.by
+        alike = drift.over != "files" or len(result) == 1
         said += "" if alike else " Files of several cells may hold different people."
         least = 2 * np.fmin(drift.p_value, drift.category_p_value)
         notes.append(Note(Kind.WARNING if alike and least < MIN_P_VALUE else Kind.DIAGNOSTIC, said))
     for copies in result.monitor.duplicates:
         of = f" of {copies.channel}" if len(result.by_channel) > 1 else ""
         chance = "" if np.isnan(copies.share_p_value) else f" ({p_in_words(copies.share_p_value, '≤')}, whatever P is)"
-        said = f"Duplicates: {copies.share:.3%} of reports{of} repeat another one{chance}, {copies.expected:.3%} under the"
-        said += " design at the estimated P; one came"
+        known = f"{copies.share:.2%}" + (f" ± {copies.share_error:.2%}" if copies.share_error else "")
+        said = f"Duplicates: {known} of reports{of} repeat an earlier one{chance}, {copies.expected:.2%} of the same under"
+        said += " the design at the estimated P; one came"
         said += f" {number_of(copies.most, 'time')}, {p_in_words(copies.p_value, '≤')}."
         least = 2 * min(copies.p_value, copies.share_p_value)
         notes.append(Note(Kind.WARNING if least < MIN_P_VALUE else Kind.DIAGNOSTIC, said))

@@ -13,7 +13,7 @@ import numpy as np
 from ldpbayes.arrays import groups_of
 from ldpbayes.errors import DataError
 from ldpbayes.protocols.formats import distinct
-from ldpbayes.scanning.constants import CHOSEN, WAITING
+from ldpbayes.scanning.constants import CHOSEN, KEPT_BYTES, WAITING
 from ldpbayes.sources.keys import as_json, from_json
 from ldpbayes.sources.missing import added
 from ldpbayes.sources.skipping import Skipped
@@ -93,12 +93,13 @@ class Chosen:
         """Return the reports that are chosen among some, at the least level from ``level`` on that chooses few enough."""
         flat = np.ascontiguousarray(reports).reshape(len(reports), -1)
         words = _words(flat) if flat.dtype == np.uint8 else flat.astype(np.uint64)
-        odd, keys = 0x9E3779B97F4A7C15, np.zeros(len(words), dtype=np.uint64)
+        odd, keys = 0x9E3779B97F4A7C15, np.full(len(words), 0x9E3779B97F4A7C15, dtype=np.uint64)
         for word in words.reshape(len(words), -1).T:
-            keys ^= word * np.uint64(odd)
+            keys += word * np.uint64(odd)
             odd = odd * 0xBF58476D1CE4E5B9 % 2**64
-        keys ^= keys >> np.uint64(32)
-        keys *= np.uint64(0x94D049BB133111EB)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):  # Steele et al. (2014)
+            keys ^= keys >> np.uint64(shift)
+            keys *= np.uint64(factor)
         if counts is None:
             counts = np.ones(len(reports), dtype=np.int64)
         while True:
@@ -126,6 +127,24 @@ def _bound(level: int) -> np.uint64:
     return np.uint64(2**64 - 1 if level == 0 else 2 ** (64 - level))
 
 
+def of_files(origins: Mapping) -> dict[tuple[str, tuple | None], np.ndarray]:
+    """Return what came from each file, all cells together."""
+    out: dict[tuple[str, tuple | None], np.ndarray] = {}
+    for (name, _), part in origins.items():
+        out[name, None] = out[name, None] + part if (name, None) in out else part
+    return out
+
+
+def joined(first: Mapping, second: Mapping) -> dict[tuple[str, tuple | None], np.ndarray]:
+    """Return what came from each file and cell in two pieces; of all cells together, where the cells are very many."""
+    if any(key is None for _, key in (*first, *second)):
+        first, second = of_files(first), of_files(second)
+    out = dict(first)
+    for place, part in second.items():
+        out[place] = out[place] + part if place in out else part
+    return of_files(out) if sum(part.nbytes for part in out.values()) > KEPT_BYTES else out
+
+
 @dataclass(frozen=True, eq=False)
 class ChannelSums:
     """Sums, counts of distinct reports, reports that stay and samples of the cells of one channel.
@@ -151,8 +170,8 @@ class ChannelSums:
         By the key of the cell.
     most : int
         Largest size of a sample.
-    origins : mapping of str to (1 + a,) int64 array
-        By the file, the number of its reports, and how many support each category.
+    origins : mapping of (str, tuple or None) to (1 + a,) int64 array
+        By the file and the cell, the number of its reports, and how many support each category; None of all cells together.
     chosen : Chosen, optional
         Reports by whose counts duplicates are seen.
     """
@@ -165,7 +184,7 @@ class ChannelSums:
     settled: int = 0
     samples: Mapping[tuple, ReportSample] = field(default_factory=dict)
     most: int = 0
-    origins: Mapping[str, np.ndarray] = field(default_factory=dict)
+    origins: Mapping[tuple[str, tuple | None], np.ndarray] = field(default_factory=dict)
     chosen: Chosen | None = None
 
     def __add__(self, other: ChannelSums) -> ChannelSums:
@@ -177,9 +196,7 @@ class ChannelSums:
             samples[key] = samples[key].joined(sample, most) if key in samples else sample
         sums, errors = self._added(other, moved, len(places))
         rows, settled = self._joined(other, moved)
-        origins = dict(self.origins)
-        for name, part in other.origins.items():
-            origins[name] = origins[name] + part if name in origins else part
+        origins = joined(self.origins, other.origins)
         chosen = self.chosen if other.chosen is None else other.chosen
         if self.chosen is not None and other.chosen is not None:
             chosen = self.chosen.joined(other.chosen)
@@ -245,7 +262,7 @@ class ChannelSums:
         if self.chosen is not None:
             arrays |= {"chosen": self.chosen.reports, "chosen counts": self.chosen.counts}
         header = {
-            "origins": list(self.origins),
+            "origins": [[name, None if key is None else [*map(as_json, key)]] for name, key in self.origins],
             "chosen": None if self.chosen is None else self.chosen.level,
             "keys": [[as_json(part) for part in key] for key in self.keys],
             "levels": {str(i): sample.level for i, sample in samples},
@@ -267,7 +284,10 @@ class ChannelSums:
         )
         rows = tuple(arrays[name] for name in _ROWS) if "group" in arrays else ()
         facts = {name: header[name] for name in ("merged", "most", "settled")}
-        origins = {name: arrays[f"origin {i}"] for i, name in enumerate(header["origins"])}
+        origins = {
+            (name, None if key is None else tuple(map(from_json, key))): arrays[f"origin {i}"]
+            for i, (name, key) in enumerate(header["origins"])
+        }
         level = header["chosen"]
         chosen = None if level is None else Chosen(level, arrays["chosen"], arrays["chosen counts"])
         return cls(keys, sums, errors, rows, samples=samples, origins=origins, chosen=chosen, **facts)

@@ -161,6 +161,26 @@ def origin_of_cells(cells: Mapping[tuple, Any]) -> frozenset[str]:
     return frozenset({f"{hashlib.blake2b(repr(held).encode(), digest_size=12).hexdigest()} "})
 
 
+def check_counts(files: Mapping[str, np.ndarray]) -> None:
+    """Refuse files that have as many reports of every kind, whatever the order of their rows, and not by chance.
+
+    Parameters
+    ----------
+    files : mapping of str to (1 + a,) array
+        By the name of the file, the number of its reports, and how many are, or support, each category.
+
+    Raises
+    ------
+    DataError
+    """
+    seen: dict[bytes, str] = {}
+    for name, part in files.items():
+        other = seen.setdefault(part.tobytes(), name)
+        if other is not name and is_copy(_nats_of_supports(part[1:], part[0]), len(files)):
+            says = f"holds the reports of {other} in another order or form, which would count twice"
+            raise DataError(f"{says}; {REMEDY}", source=name)
+
+
 def counted_twice(pairs: Sequence[tuple[Any, Any]]) -> bool:
     """Return whether cells of two scans, those of each key that both have, hold the same reports, and not by chance.
 
@@ -203,8 +223,17 @@ def _nats_of_cell(cell: Any) -> float:
         return sum(_nats_of_counts(tally.counts) for tally in cell.tallies)
     if cell.supports is None:  # of an earlier version
         return 0.0
-    variances = cell.supports * (1 - cell.supports / cell.n_reports)
-    return float(np.log(np.maximum(4 * np.pi * variances, 1)).sum()) / 2
+    return _nats_of_supports(cell.supports, cell.n_reports)
+
+
+def _nats_of_supports(supports: Any, n: float) -> float:
+    """Return −log of the probability with which n other reports support each category as often, where each does by itself.
+
+    Of labels, which support one category each, it is that of ``_nats_of_counts``.
+    """
+    if supports.sum() == n:
+        return _nats_of_counts(supports)
+    return float(np.log(np.maximum(4 * np.pi * supports * (1 - supports / n), 1)).sum()) / 2
 
 
 def _nats_of_counts(counts: Any) -> float:
