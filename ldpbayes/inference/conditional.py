@@ -34,17 +34,12 @@ class QuadraticPlaces:
     apart : int
         Distance of the two for each log scale. Derived: beyond two sd lies a twentieth of a normal law. Bank: half and
         double change one of three, within errors.
-    reach : int
-        Largest distance of the ones for each pivot, which stand at each whole distance. Derived: beyond three sd lie .3
-        % of a normal law; a pivot moves the likelihood's curvature between them. Bank: half and double change one of
-        three, within errors.
     least : float
         Information on a log scale, a pivot or what is neither counts as at least this. Derived: a unit is then at most
         1/√.1 = 3 prior sd, where nothing of the prior is left. Bank: half and double change no number.
     """
 
     apart: int = 2
-    reach: int = 3
     least: float = 0.1
 
 
@@ -59,10 +54,18 @@ class Conditional:
     target : Target
     start : (u,) array, optional
         Where the middle of the posterior is looked for first.
+    far : sequence of float
+        Distances of the places for each pivot, both ways: a pivot's law may be far from normal.
     quadratics : QuadraticPlaces
     """
 
-    def __init__(self, target: Any, start: np.ndarray | None = None, quadratics: QuadraticPlaces = PLACES):
+    def __init__(
+        self,
+        target: Any,
+        start: np.ndarray | None = None,
+        far: Sequence[float] = (),
+        quadratics: QuadraticPlaces = PLACES,
+    ):
         self.target, self.quadratics, scales = target, quadratics, [batch.place for batch in target.batches]
         # What comes last moves all others with it, so that tails of what is no effect lie along an axis.
         self.rest = np.setdiff1d(target.rest, target.prior.pivots)[::-1]
@@ -78,7 +81,7 @@ class Conditional:
         distances: Sequence[float] = [quadratics.apart]
         axes = np.eye(self.places.size)
         if target.prior.pivots:  # scales move quadratics little, and D knows of them: the nearest of the pivots serves
-            axes, distances = axes[len(scales) :], range(1, quadratics.reach + 1)
+            axes, distances = axes[len(scales) :], far
         steps = [np.zeros(self.places.size), *(way * step * axis for way in (-1, 1) for step in distances for axis in axes)]
         self.steps = np.array(steps)
         self.at = self.centre + self.steps @ self.root
@@ -126,12 +129,21 @@ class Conditional:
         first = (given - self.centre) @ self.inverse
         return np.concatenate([first, self._given(first, given, z[:, self.rest], True)[0]], 1)
 
+    def _nearest(self, first):
+        """Return the number of the step that is nearest to each of some coordinates (S, d)."""
+        nearest, least = np.zeros(len(first), dtype=np.int64), np.zeros(len(first))
+        for k, step in enumerate(self.steps[1:], 1):  # one by one: with all, there may be very many numbers
+            further = step @ step - 2 * first @ step
+            nearest[further < least] = k
+            least = np.minimum(least, further)
+        return nearest
+
     def _given(self, first, given, numbers, back):
         """Return (x of v where something is given, or v of x, half the log-determinant of I + D A D)."""
         from ldpbayes.inference import _kernels
 
         half, out = np.empty(len(numbers)), np.empty(numbers.shape)
-        nearest = ((first[:, None] - self.steps) ** 2).sum(axis=2).argmin(axis=1)
+        nearest = self._nearest(first)
         forms = (np.array(each) for each in zip(*self.forms, strict=True))
         _kernels.given_scales(nearest, self._scales(given), *forms, np.ascontiguousarray(numbers), out, back, half)
         return out, half

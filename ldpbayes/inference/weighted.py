@@ -265,12 +265,12 @@ class Proposal:
         size = first = target.prior.n_unknowns
         frame: Arrow | Conditional
         if target.batches:
-            frame, others = Conditional(target, None if mode is None else mode[0]), []
+            frame, others = Conditional(target, None if mode is None else mode[0], weighting.far), []
         else:
             centre, values, vectors = find_mode(target, np.zeros(size), watch) if mode is None else mode
             frame, others = Arrow.along(centre, vectors / np.sqrt(values)), target.others(centre, weighting.deep)
             if target.prior.pivots and not others:
-                frame = Conditional(target, centre)
+                frame = Conditional(target, centre, weighting.far)
         if isinstance(frame, Conditional):
             first = frame.places.size
         rest = Johnson.standard(size - first) if size > first else None

@@ -147,11 +147,6 @@ class IndependentCells(AbstractPrior):
         return self.each.to_dict()
 
 
-def _of_named(names, law):
-    """Return the law of the share that has a name: of two shares the second may have it."""
-    return Uncertain(law.concentrations[::-1]) if len(names) == 2 and not names[0] else law
-
-
 @dataclass(frozen=True, eq=False)
 class WithDevice(AbstractParts):
     """P of the outcomes e of a device: P_x(e) Π_k θ_k[places[k, e]], with P and each θ_k independent, θ_k Dirichlet.
@@ -268,8 +263,7 @@ class WithDevice(AbstractParts):
 
         Not of many cells, in some of which every category is seen: P has more unknowns than the device then.
         """
-        seen = [np.unique(self.law.category[places >= 0]).size for places in self.law.places]
-        if self.varying or min(seen) == self.answers.n_categories or self.answers.n_unknowns > self._layout[1]:
+        if self.varying or self.law.of_all_columns or self.answers.n_unknowns > self._layout[1]:
             return []
         return self._order[: self.answers.n_unknowns].tolist()
 
@@ -332,8 +326,7 @@ class WithDevice(AbstractParts):
 
     # ---- what readers see ------------------------------------------------------------------------------------------------
     def describe(self) -> str:
-        laws = [f"{_of_named(names, law).describe()} for {said(names)}" for names, law in self.law.unknowns]
-        return "; ".join([self.answers.describe(), *laws])
+        return "; ".join([self.answers.describe(), *said(self.law)])
 
     def to_dict(self) -> dict[str, np.ndarray]:
         laws = {f"device_{k}": prior.alpha for k, prior in enumerate(self._devices, 1)}
@@ -374,9 +367,13 @@ def reordered(channel: Callable[[np.ndarray], np.ndarray], unknowns: np.ndarray,
     return least_squares(lambda at: (channel(at) - wanted).ravel(), unknowns).x
 
 
-def said(names: Sequence[str]) -> str:
-    """Return the names of shares, in words: the one that has a name, or all of them."""
-    return " and ".join(filter(None, names))
+def said(device: DeviceLaw) -> list[str]:
+    """Return the law of each unknown in words: of two shares that of the one with a name, which may be the second."""
+    out = []
+    for names, law in device.unknowns:
+        own = Uncertain(law.concentrations[::-1]) if len(names) == 2 and not names[0] else law
+        out.append(f"{own.describe()} for {' and '.join(filter(None, names))}")
+    return out
 
 
 def _summed(values: np.ndarray, places: np.ndarray, size: int) -> np.ndarray:

@@ -217,6 +217,12 @@ class DeviceLaw:
         """E[Q], (b, a): the unknown shares are independent."""
         return self.channel([law.mean for _, law in self.unknowns])
 
+    @property
+    def of_all_columns(self) -> bool:
+        """Whether each unknown share is in the column of every category, so that none hangs on one of them."""
+        seen = [np.unique(self.category[places >= 0]).size for places in self.places]
+        return min(seen) == self.category.max() + 1
+
     def exchangeable(self, size: int) -> list[tuple[int, int]]:
         """Return the pairs of categories whose columns lie nearer to each other's mean than to their own in some draw.
 

@@ -55,6 +55,17 @@ class Tried(Beside):
         """Where the sticks of the second and later unknowns begin."""
         return np.cumsum([len(law.concentrations) - 1 for _, law in self.device.unknowns])[:-1]
 
+    @property
+    def pivots(self) -> list[int]:
+        """Places of the coefficients, where it hangs on a category's share what reports say of the device.
+
+        Not where there are more of them than unknowns of the device; see ``priors.device``.
+        """
+        common = self.spans[""]
+        if self.device.of_all_columns or common.stop - common.start > len(self.law.sticks):
+            return []
+        return list(range(common.start, common.stop))
+
     def theta(self, values: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         """Return the unknown shares of the device, (…, m_k) each."""
         out = []
@@ -98,8 +109,7 @@ class Tried(Beside):
         return np.concatenate(out), np.zeros((0, len(self.law.sticks)))
 
     def describe(self) -> str:
-        laws = (f"{law.describe()} for {said(names)}" for names, law in self.device.unknowns)
-        return "; ".join([super().describe(), *laws])
+        return "; ".join([super().describe(), *said(self.device)])
 
     def coords(self) -> dict[str, Sequence]:
         return {
