@@ -27,7 +27,12 @@ def of_dataset(result: Any, *, title: str = "") -> Page:
     table = _table(result, title)
     told = {str(name): value for name, value in result.attrs.items() if name not in _SAID}
     told |= {str(name): result[name].item() for name in result.coords if not result[name].dims}
-    notes = tuple(Note(Kind.METHOD, f"{name.replace('_', ' ')}: {value}") for name, value in told.items() if value != "")
+    kinds = dict.fromkeys(("unseen", "beyond", "clusters"), Kind.WARNING)
+    notes = tuple(
+        Note(kinds.get(name, Kind.METHOD), value if name in kinds else f"{name.replace('_', ' ')}: {value}")
+        for name, value in told.items()
+        if value != ""
+    )
     facts = {**dict(result.attrs), "rows": table.complete().records()}
     said = result.attrs.get("sentence") or " ".join([_sentence(result, title, table), result.attrs.get("doubt", "")]).strip()
     summary = sourced(said, result.attrs)

@@ -236,7 +236,7 @@ def _notes(tree):
     yield from stated(attrs, (Kind.METHOD, "prior_reason"))
     yield from notes_of(tree)
     if attrs.get("draws") == "none" and "fitness" not in attrs:
-        yield Note(Kind.DIAGNOSTIC, "Without draws a fit does not test whether the reports fit the design: check does.")
+        yield Note(Kind.VERDICT, "Without draws a fit does not test whether the reports fit the design: check does.")
     yield from stated(attrs, (Kind.METHOD, "order"), (Kind.EVIDENCE, "bayes_factors"))
     if "estimate" in tree.children and tree["estimate"]["outcome"].ndim == 1:
         for name, text in zip(_estimators(tree), tree["estimate"]["outcome"].values, strict=True):

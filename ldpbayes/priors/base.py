@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from scipy.special import gammaln, log_ndtr, ndtr
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, shown
+from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.inference.bending import ScaledEffects
 from ldpbayes.priors.mixing import Mixing
 
@@ -618,6 +618,9 @@ class AbstractSoftmax(AbstractPrior):
         """(Name, law, shape, first, last place among the unknowns) of each block."""
         out, at = [], 0
         for name, (law, shape) in self.blocks().items():
+            if not isinstance(law, Law) or not isinstance(shape, tuple):
+                what = f"a Law of ldpbayes.priors.base and a tuple of sizes, got {shown(law)} and {shown(shape)}"
+                raise ArgumentError(f"blocks of {type(self).__name__} must have for {name!r} {what}.")
             out.append((name, law, shape, at, at + math.prod(shape)))
             at = out[-1][-1]
         return out
@@ -650,7 +653,12 @@ class AbstractSoftmax(AbstractPrior):
 
     def logits_of(self, z: np.ndarray) -> np.ndarray:
         """Return η for z of shape (…, n_unknowns)."""
-        return self.eta(self.values(np.asarray(z, dtype=float)), np)
+        z = np.asarray(z, dtype=float)
+        logits = np.asarray(self.eta(self.values(z), np))
+        if logits.shape != (*z.shape[:-1], *self.shape):
+            wanted, got = (listed(map(str, shape)) for shape in (self.shape, logits.shape[z.ndim - 1 :]))
+            raise ArgumentError(f"eta of {type(self).__name__} must return a logit for each category ({wanted}), got {got}.")
+        return logits
 
     def to_simplex(self, z: np.ndarray) -> np.ndarray:
         return softmax(self.logits_of(z))

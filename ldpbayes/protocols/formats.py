@@ -381,7 +381,9 @@ def parse_labels(column, labels, categories=()):
     for i, text in enumerate(column):
         position = found.place(text, odd is None)
         if position is None:
-            say = "; name the categories (categories=…) to read labels" if found.counted and text.strip().isalpha() else ""
+            say = (
+                "; name the categories (categories=…) to read labels" if found.counted and not text.strip().isdigit() else ""
+            )
             empty = text.strip().casefold() in NO_ANSWER
             say = f"; say missing={text.strip()!r} to count who gave no answer" if empty else say
             raise DataError(f"unknown report {shown(text)}; it must be one of {listed(labels, most=8)}{say}", line=i)

@@ -99,3 +99,43 @@ def test_the_default_method_converges(page, name):
     p = np.exp(SETS[name][1]) / np.exp(SETS[name][1]).sum()
     row = tree["summary"].sel(target="distribution")
     assert (np.abs(row["mean"] - p) < 4.5 * row["sd"] + 1e-9).all()
+
+
+def test_mistakes_of_a_prior_of_ones_own_are_named(page):
+    family, data = page["Horseshoe"], survey(lb.GRR(4, 1.0), np.zeros(4), 500, 1)
+
+    class Short(family):
+        def eta(self, values, xp):
+            return self.scale * values["tau"] * values[""]
+
+    class Sized(family):
+        def blocks(self):
+            return {"tau": (page["half_cauchy"], 1), "": (page["horseshoe"], (self.n_categories - 1,))}
+
+    class Scipy(family):
+        def blocks(self):
+            return {"tau": (stats.halfcauchy(), (1,)), "": (page["horseshoe"], (self.n_categories - 1,))}
+
+    for wrong, words in ((Short, "a logit for each category"), (Sized, "a tuple of sizes"), (Scipy, "a Law of")):
+        with pytest.raises(ArgumentError, match=words):
+            lb.fit(data, wrong(), draws=50, random_seed=1)
+
+
+def test_mistakes_of_a_prior_of_ones_own_are_named(page):
+    family, data = page["Horseshoe"], survey(lb.GRR(4, 1.0), np.zeros(4), 500, 1)
+
+    class Short(family):
+        def eta(self, values, xp):
+            return self.scale * values["tau"] * values[""]
+
+    class Sized(family):
+        def blocks(self):
+            return {"tau": (page["half_cauchy"], 1), "": (page["horseshoe"], (self.n_categories - 1,))}
+
+    class Scipy(family):
+        def blocks(self):
+            return {"tau": (stats.halfcauchy(), (1,)), "": (page["horseshoe"], (self.n_categories - 1,))}
+
+    for wrong, words in ((Short, "a logit for each category"), (Sized, "a tuple of sizes"), (Scipy, "a Law of")):
+        with pytest.raises(ArgumentError, match=words):
+            lb.fit(data, wrong(), draws=50, random_seed=1)

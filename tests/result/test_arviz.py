@@ -323,3 +323,20 @@ def test_a_group_that_cannot_be_made_leaves_the_fit():
     with pytest.warns(lb.errors.DiagnosticWarning, match="lacks the group 'log_prior'. No density"):
         found = lb.fit(survey(), Own(np.ones(3)), draws=100, random_seed=1, extend=["log_prior", "log_likelihood"])
     assert "log_likelihood" in found.children and "log_prior" not in found.children and "posterior" in found.children
+
+
+def test_a_loaded_result_refuses_other_data_and_answers_keep_its_doubt(tmp_path):
+    fitted = lb.fit(survey(), "flat", random_seed=1, draws=50)
+    fitted.save(tmp_path / "found.nc")
+    loaded = lb.load(tmp_path / "found.nc")
+    tally = lb.Tally(lb.GRR(3, 1.0), [0, 1, 2], [40, 28, 12])
+    relabelled = lb.Collection(["c", "b", "a"], [tally])
+    for other, words in ((relabelled, "category labels"), (survey((28, 40, 12)), "counts_all differ")):
+        for group in ("log_likelihood", "posterior_predictive"):
+            with pytest.raises(lb.errors.ArgumentError, match=words):
+                loaded.extend(group, collection=other)
+    loaded.extend("log_likelihood", collection=survey())
+    assert "not final" not in lb.contrast(loaded, "a", "b").sentence
+    loaded.attrs["converged"] = 0
+    for answer in (lb.contrast(loaded, "a", "b"), lb.answers.entropy(loaded)):
+        assert str(answer).count("so this is not final") == 1 and "not final" in answer.page().summary

@@ -224,3 +224,44 @@ def test_keys_that_differ_in_case_only_are_said():
     table = pa.table({"report": ["a", "b", "a", "c"] * 5, "country": ["NL", "nl"] * 10})
     found = lb.scan(table, GRR(3, 1.0), report="report", by="country", categories=list("abc"))
     assert len(found) == 2 and "differ in case" in str(found.page())
+
+
+def test_files_of_a_cell_drift_and_files_in_another_order_are_copies(tmp_path):
+    """Six files, one of them with five times one category, hold two countries; without `by` the same is warned of."""
+    protocol, rng = lb.GRR(8, 2.0), np.random.default_rng(3)
+    for day in range(6):
+        shares = {
+            "NL": np.full(8, 1 / 8),
+            "SE": np.r_[5.0 if day == 4 else 1.0, np.full(7, 1.0)] * np.linspace(1, 3, 8),
+        }
+        tables = []
+        for country, p in shares.items():
+            reports = protocol.privatize(rng.choice(8, 3000, p=p / p.sum()), rng)
+            tables.append(lb.write(reports, None, protocol, country=[country] * 3000))
+        pq.write_table(pa.concat_tables(tables), tmp_path / f"{day}.parquet")
+    for by, over in (("country", "files of a cell"), (None, "files")):
+        found = lb.scan(tmp_path, by=by)
+        (drifted,) = found.monitor.drifts
+        assert (
+            drifted.over == over and "4.parquet" in drifted.worst and min(drifted.p_value, drifted.category_p_value) < 1e-3
+        )
+        assert drifted.df == (2 if by else 1) * 5 * 7 and drifted.worst.endswith("SE" if by else "parquet")
+        (note,) = [note for note in found.page().notes if note.text.startswith("Drift between files")]
+        assert note.kind == Kind.WARNING and note.text in str(found.page())
+    table = pq.read_table(tmp_path / "2.parquet")
+    pq.write_table(table.take(rng.permutation(len(table))), tmp_path / "9.parquet", compression="gzip")
+    with pytest.raises(lb.errors.DataError, match="in another order or form"):
+        lb.scan(tmp_path)
+    assert lb.scan(tmp_path, copies="add").n_reports == 7 * 6000
+
+
+def test_the_share_of_duplicates_is_that_of_all_reports_within_its_error(tmp_path):
+    """The report without any bit, the most frequent of all, had the key 0 and was chosen always."""
+    protocol, away = UnaryEncoding.optimized(20, 1.5), []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        reports = protocol.privatize(rng.choice(20, 30_000, p=rng.dirichlet(np.ones(20))), rng)
+        lb.write(reports, tmp_path / "reports.parquet", protocol)
+        (copies,) = lb.scan(tmp_path / "reports.parquet").monitor.duplicates
+        away.append((copies.share - 1 + len(np.unique(reports, axis=0)) / len(reports)) / copies.share_error)
+    assert np.abs(away).max() < 4 and abs(np.mean(away)) < 1.7
