@@ -119,23 +119,3 @@ def test_mistakes_of_a_prior_of_ones_own_are_named(page):
     for wrong, words in ((Short, "a logit for each category"), (Sized, "a tuple of sizes"), (Scipy, "a Law of")):
         with pytest.raises(ArgumentError, match=words):
             lb.fit(data, wrong(), draws=50, random_seed=1)
-
-
-def test_mistakes_of_a_prior_of_ones_own_are_named(page):
-    family, data = page["Horseshoe"], survey(lb.GRR(4, 1.0), np.zeros(4), 500, 1)
-
-    class Short(family):
-        def eta(self, values, xp):
-            return self.scale * values["tau"] * values[""]
-
-    class Sized(family):
-        def blocks(self):
-            return {"tau": (page["half_cauchy"], 1), "": (page["horseshoe"], (self.n_categories - 1,))}
-
-    class Scipy(family):
-        def blocks(self):
-            return {"tau": (stats.halfcauchy(), (1,)), "": (page["horseshoe"], (self.n_categories - 1,))}
-
-    for wrong, words in ((Short, "a logit for each category"), (Sized, "a tuple of sizes"), (Scipy, "a Law of")):
-        with pytest.raises(ArgumentError, match=words):
-            lb.fit(data, wrong(), draws=50, random_seed=1)
