@@ -247,7 +247,7 @@ def test_files_of_a_cell_drift_and_files_in_another_order_are_copies(tmp_path):
         )
         assert drifted.df == (2 if by else 1) * 5 * 7 and drifted.worst.endswith("SE" if by else "parquet")
         (note,) = [note for note in found.page().notes if note.text.startswith("Drift between files")]
-        assert note.kind == Kind.WARNING and "Drift between files" in repr(found)
+        assert note.kind == Kind.WARNING and "Drift between files" in str(found)
     table = pq.read_table(tmp_path / "2.parquet")
     pq.write_table(table.take(rng.permutation(len(table))), tmp_path / "9.parquet", compression="gzip")
     with pytest.raises(lb.errors.DataError, match="in another order or form"):
