@@ -260,7 +260,7 @@ def of_chains(r_hat: float, ess: float, divergences: int = 0, drawn: int | None 
     if not ess >= limits.ess:
         problems.append(f"the least effective sample size {ess:.0f} is below {limits.ess:.0f}")
     if divergences:
-        problems.append(f"{divergences} draws diverged")
+        problems.append(f"{divergences} draw{'s' * (divergences != 1)} diverged")
     if not problems:
         return Verdict(checked=checked)
     rejected = Verdict(False, "; ".join(problems), checked, "other")

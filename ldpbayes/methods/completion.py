@@ -83,7 +83,9 @@ class Completion:
         facts |= dict(outcome.facts_at(self.ci_prob)) if outcome.facts_at else {}
         exact |= dict(outcome.intervals(self.ci_prob)) if outcome.intervals else {}
         if collection.weighted:
-            exact = {name: values for name, values in exact.items() if name.startswith("distribution")}
+            exact = {
+                name: values for name, values in exact.items() if name.startswith(("distribution", "answers_", "derived_"))
+            }
             facts = {name: value for name, value in facts.items() if not name.startswith("log_evidence")}
         elif problem.alpha is not None and "log_evidence" in exact:
             facts["log_evidence_error"] = max(facts.get("log_evidence_error", 0.0), evidence_error(problem.alpha))

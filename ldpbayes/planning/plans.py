@@ -268,7 +268,8 @@ def plan(
     unknowns = [name for name in _UNKNOWNS if not (follows and name == "epsilon")]
     unknown = [name for name in unknown if name in unknowns]
     if len(unknown) != 1:
-        raise ArgumentError(f"plan must leave out exactly one of {', '.join(unknowns)}, got {len(unknown)} left out.")
+        say = "" if belief is None else "; beside an earlier wave state epsilon, and n or error"
+        raise ArgumentError(f"plan must leave out exactly one of {', '.join(unknowns)}, got {len(unknown)} left out{say}.")
     given = _check_known(given)
     question = _Question(kind, p, target, estimator, ci_prob)
     asked = {"p": p, "target": target, "estimator": estimator, "ci_prob": ci_prob, "protocols": protocols}

@@ -74,6 +74,8 @@ def _refuse(model):
     prior, reports = model.prior, model.reports
     if isinstance(prior, lists.Listed):
         raise InfeasibleError("Maximum likelihood is not for the trait of lists; take the posterior.")
+    if prior.monotone:
+        raise InfeasibleError(f"Maximum likelihood has no effects of steps ({prior.monotone[0].name}); take the posterior.")
     if isinstance(prior, Beside) and (reports.weighted or prior.effects):
         tried = isinstance(prior, devices.Tried)
         what = "through an uncertain device" if tried else "beside those who deny"
@@ -81,8 +83,6 @@ def _refuse(model):
         raise InfeasibleError(f"Maximum likelihood {what} has no weights and no groups; take the posterior{way}.")
     if why := devices.unidentified(reports.pooled):
         raise InfeasibleError(why)
-    if prior.monotone:
-        raise InfeasibleError(f"Maximum likelihood has no effects of steps ({prior.monotone[0].name}); take the posterior.")
     if prior.effects and reports.weighted:
         name = prior.effects[0].name
         raise InfeasibleError(f"Maximum likelihood with survey weights has common terms only, no effects ({name}).")

@@ -3,6 +3,7 @@
 import time
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy.special import betainc, logsumexp
 from scipy.stats import beta
@@ -412,3 +413,19 @@ def test_every_named_prior_has_a_gradient_beside_a_device(prior):
     by_differences = [(target.value_and_gradient(z + h)[0] - target.value_and_gradient(z - h)[0]) / 2e-5 for h in steps]
     np.testing.assert_allclose(slope, by_differences, rtol=1e-4, atol=1e-5)
     assert problem.prior.ordered == (prior == "smooth")
+
+
+def test_integrals_stay_where_reports_have_weights():
+    """Two seeds print the same numbers; with equal weights they are those of the sample without any."""
+    device, n = Channel(counts=[[118, 9], [42, 31]], answers=["no", "yes"]), 600
+    rng = np.random.default_rng(1)
+    table = {"answer": rng.choice(["no", "yes"], n), "w": rng.choice([1.0, 4.0], n), "one": np.ones(n)}
+    frame = pa.table(table)
+    ask = {"report": "answer", "categories": ["no", "yes"]}
+    first, second = (lb.fit(lb.read(frame, device, weights="w", **ask), "flat", random_seed=k)["summary"] for k in (1, 2))
+    assert np.array_equal(first["mean"], second["mean"], equal_nan=True) and np.nanmax(first["mcse"]) == 0
+    same = lb.fit(lb.read(frame, device, weights="one", **ask), "flat", random_seed=1)["summary"]
+    plain = lb.fit(lb.read(frame, device, **ask), "flat", random_seed=1)["summary"]
+    for name in ("mean", "sd", "lower", "upper"):
+        p = plain[name].sel(target="distribution").values
+        np.testing.assert_allclose(same[name].sel(target="distribution").values, p, rtol=0.01)
