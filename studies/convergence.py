@@ -11,7 +11,7 @@ from studies import evaluate
 from studies.base import grid
 
 #: Draws of each of the four chains of NUTS, and of the reference where it draws.
-DRAWS = 500
+DRAWS = 1000
 
 
 def cells(setting):
