@@ -17,14 +17,13 @@ from ldpbayes.inference.verdict import ACCEPTED
 from ldpbayes.presenting import recorded
 from ldpbayes.private_groups.binning import Bins, default_bins, normal_score_bins
 from ldpbayes.private_groups.checking import ShareCheck, check_shares
-from ldpbayes.private_groups.measure import Atoms, Measure
+from ldpbayes.private_groups.measure import Atoms, Measure, hangs_on
 from ldpbayes.private_groups.recipe import bootstrap, weighed
 from ldpbayes.private_groups.records import Records, read_records
 from ldpbayes.private_groups.result import PrivateGroups, label_of
 from ldpbayes.private_groups.rounding import Classes, rounding_classes
 from ldpbayes.private_groups.smoothing import Curve, Curves, Exchange, Walk, approximated, draw_curves
 from ldpbayes.private_groups.storing import TARGETS
-from ldpbayes.private_groups.tails import hangs_on
 from ldpbayes.result.fits import cells_left_out
 from ldpbayes.sources.records import Entries
 
