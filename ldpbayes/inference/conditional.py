@@ -55,7 +55,7 @@ class Conditional:
     start : (u,) array, optional
         Where the middle of the posterior is looked for first.
     far : sequence of float
-        Distances of the places for each pivot, both ways: a pivot's law may be far from normal.
+        Distances of the places for each pivot, both ways.
     quadratics : QuadraticPlaces
     """
 

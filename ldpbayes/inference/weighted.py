@@ -265,7 +265,8 @@ class Proposal:
         size = first = target.prior.n_unknowns
         frame: Arrow | Conditional
         if target.batches:
-            frame, others = Conditional(target, None if mode is None else mode[0], weighting.far), []
+            near = weighting.far[:3]  # beyond three sd lie .3 % of a share that scales stand beside: it is nearly normal
+            frame, others = Conditional(target, None if mode is None else mode[0], near), []
         else:
             centre, values, vectors = find_mode(target, np.zeros(size), watch) if mode is None else mode
             frame, others = Arrow.along(centre, vectors / np.sqrt(values)), target.others(centre, weighting.deep)
