@@ -61,3 +61,5 @@ ROUNDING = 1e-12
 ATOMS = 1e-6
 #: Mathematics: Steps of the bisection for the level of each category: to a 2^-40th of the range.
 STEPS = 40
+#: Rule: A p-value below this is pointed out beside an answer that was not asked for a test.
+MIN_P_VALUE = 0.01

@@ -80,8 +80,9 @@ def observe(
     Raises
     ------
     ArgumentError
-        Where p does not have one entry per category (and one row per cell), coords have the labels of the data in another
-        order, the model has a variable of that name, or the collection is none.
+        Where p does not have one entry per category (and one row per cell) or is a free variable that does not add up to
+        one, coords have the labels of the data in another order, the model has a variable of that name, or the collection
+        is none.
     InfeasibleError
         Where the likelihood rows have more than MAX_ENTRIES entries; the surrogate of two categories.
 
@@ -125,6 +126,7 @@ def observe(
         p = tensor.as_tensor(given, dims).astype("float64")
     collection = as_data(collection)
     tensor.check_order(given, dims, (collection.labels, collection.categories)[-len(collection.dims) :])
+    tensor.check_simplex(given)
     if channel is not None:
         return tensor_rates.observe(name, p, collection, channel, dims)
     expansion = expand(collection, prior) if likelihood == "surrogate" and collection.channels() else None

@@ -171,7 +171,7 @@ def test_collection_files_and_the_command_line(tmp_path, capsys):
     )
     with pytest.warns(LDPBayesWarning):
         found = read(tmp_path / "c.toml", bad_rows="skip")
-    assert found.n_reports == 5 and found.notes.startswith("A survey.\n5 rows that hold no report were left out: 2 × ")
+    assert found.n_reports == 5 and found.notes.startswith("A survey.\n5 rows that hold no report were left out: 3 × ")
     fit = ["fit", tmp_path / "c.toml", "--draws", "0", "--bad-rows", "skip", "--quarantine", tmp_path / "q.csv"]
     status, out, err = run(capsys, *fit, "--page", tmp_path / "page.md")
     assert status == 0 and "5 rows that" in " ".join((out + err).split())

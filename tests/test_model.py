@@ -315,6 +315,18 @@ def test_wrong_shape_of_p_is_refused(nigeria):
         observe("reports", pt.as_tensor(np.full((5, 2), 0.5)), nigeria)
 
 
+@pytest.mark.parametrize("make", [pm.Normal, pm.ZeroSumNormal, pm.Flat, pm.Uniform])
+def test_a_variable_that_is_no_distribution_is_refused(make, nigeria):
+    """Log odds in place of shares; what is computed from variables is not looked at before PyMC does it."""
+    with pm.Model(), pytest.raises(ArgumentError, match=r"add up to 1.*softmax\(z"):
+        observe("reports", make("z", shape=2), nigeria)
+    for transform in ({}, {"default_transform": None}):
+        with pm.Model():
+            assert observe("reports", pm.Dirichlet("p", np.ones(2), **transform), nigeria)
+    with pm.Model():
+        assert observe("reports", pm.math.softmax(make("z", shape=2)), nigeria)
+
+
 def test_rows_too_large_for_a_model_are_refused(grr10, monkeypatch):
     monkeypatch.setattr(tensor, "lists_reports", lambda tally: False)
     monkeypatch.setattr(tensor, "MAX_ENTRIES", 99)

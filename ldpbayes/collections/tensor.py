@@ -7,6 +7,8 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.dist_math import check_parameters
+from pymc.distributions.transforms import SimplexTransform
+from pytensor.compile.mode import Mode
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 from pytensor.tensor.sharedvar import TensorSharedVariable
@@ -329,6 +331,22 @@ def check_shape(p, data, many):
     if data.n_laws:
         hint = f"; as {data.doubt}, the categories are {listed(data.categories)}"
     raise ArgumentError(f"p must {rule}, got shape {p.type.shape}{hint}.")
+
+
+def check_simplex(p: Any) -> None:
+    """Refuse a free variable of the model for p whose draws do not add up to one, such as log odds."""
+    model = pm.modelcontext(None)
+    if not any(p is free for free in model.free_RVs) or isinstance(model.rvs_to_transforms[p], SimplexTransform):
+        return
+    try:
+        total = as_tensor(p).sum(axis=-1).eval(mode=Mode(linker="py", optimizer=None))
+    except NotImplementedError:  # a flat variable has no draws
+        total = 0.0
+    if not np.allclose(total, 1.0):
+        raise ArgumentError(
+            f"p must be probabilities that add up to 1 over the categories; {p.name} is no such variable. Of log odds they "
+            f"are pm.math.softmax({p.name}, axis=-1)."
+        )
 
 
 def named_dims(name, cells, dims):

@@ -10,5 +10,3 @@ TINY = 1e-12
 SMALLEST, THIRDS = 1e-300, 80
 #: Display: Chance with which a test shows another ε that is said to show.
 SURE = 0.95
-#: Rule: A p-value below this is pointed out beside an answer that was not asked for a test.
-MIN_P_VALUE = 0.01

@@ -4,8 +4,9 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import logsumexp, softmax
+from scipy.special import logsumexp, ndtr, softmax
 
+from ldpbayes.constants import MIN_P_VALUE
 from ldpbayes.errors import CellsError, InfeasibleError
 from ldpbayes.likelihoods import Summary
 from ldpbayes.methods import expanded
@@ -186,12 +187,19 @@ def trusted(summary, alpha=None):
 def refusal(summary, accuracy, label="", kept=False):
     """Return the sentence that refuses a summary, with what to do; ``kept`` says that the reports are there."""
     which = f"The summary of {label}" if label else "The summary"
+    first = ""
+    if summary.excess is not None and summary.excess[1] > 0:
+        excess, error = summary.excess[0], math.sqrt(summary.excess[1])
+        if 2 * ndtr(-abs(excess) / error) < MIN_P_VALUE:
+            first = f"The reports contradict the design{f' in {label}' if label else ''}: their shares add up to "
+            first += f"{1 + excess / summary.n_reports:.4g}, where it has 1 ± {error / summary.n_reports:.2g}; is the "
+            first += "protocol or its ε another? "
     remedy = "Use a method for whole reports"
     if not kept:
         remedy = f"Scan again with keep={round(summary.n_reports) + 1}, which keeps the reports whole, and fit with draws"
         if accuracy.distance > 1 and not accuracy.gap > ERRORS.most_gap and accuracy.pairs <= ERRORS.most:
             remedy += "; scan.again(pilots), which expands the likelihood closer to the posterior mean, may do"
-    return f"{which} ({summary.n_reports:,.0f} reports) cannot stand for its reports: {accuracy.problem}. {remedy}."
+    return f"{first}{which} ({summary.n_reports:,.0f} reports) cannot stand for its reports: {accuracy.problem}. {remedy}."
 
 
 def refuse_doubtful(labels, summaries, accuracies):

@@ -36,7 +36,7 @@ from ldpbayes.regression.design import MAX_COLUMNS, Design, arrays
 from ldpbayes.regression.estimating import estimate
 from ldpbayes.regression.formula import Formula
 from ldpbayes.regression.predictor import OutcomeRecords, Predicted
-from ldpbayes.regression.reports import Asked, RowReports, cells_of, read_reports, reports_of_cells
+from ldpbayes.regression.reports import Asked, RowReports, cells_of, read_reports, readable, reports_of_cells
 from ldpbayes.regression.table import clean, to_pandas
 from ldpbayes.regression.target import WEIGHTING, RegressionTarget
 from ldpbayes.regression.totals import KnownTotals
@@ -213,9 +213,9 @@ def regress(
         likelihood; a stated law stands for them, as a function of these probabilities.
     draws, chains, random_seed, ci_prob, progressbar : as in fit
     bad_rows : {"refuse", "skip"}
-        Whether a row is refused, or left out, in which a covariate, the report or what is stated of it is missing: design,
-        count, weight, stratum or cluster. How many were left out stands in the result. A report that is none of its kind is
-        refused with its row either way.
+        Whether a row is refused, or left out, in which a covariate, the report or what is stated of it is missing (design,
+        count, weight, stratum or cluster), or whose report, design or count cannot be read, as ``read`` has it. How many
+        were left out, and why, stands in the result.
     deniers : str or mapping, optional
         The formula of the share δ who deny, such as "age": logit δ is linear in its terms, "1" is one number. A mapping also
         has ``of``, ``say`` and ``channel``, as ``Collection.with_deniers`` takes them; channels of a table are the values of
@@ -570,12 +570,19 @@ def _read(formula, frame, protocol, report, bad_rows, columns, labels=None, of_d
             raise ArgumentError("protocol must say how the reports were made, such as GRR(4, epsilon=1.0), got none.")
         asked = Asked.of(table, protocol, report, formula.answer, columns)
         cleaned, kept = clean(table, variables, bad_rows=bad_rows, reported=asked.needed(table))
-        reports = read_reports(table, kept, asked, formula.answer, labels)
-    if gone := int((~kept).sum()):
+    dropped, gone = [], int((~kept).sum())
+    if gone:
         others = any(columns[name] is not None for name in columns)
         missed = "a covariate, the report, or what is stated of it," if others else "a covariate or the report"
-        dropped = f"{gone:,} of {kept.size:,} rows are left out: {missed} is missing."
-        reports = replace(reports, dropped=dropped)
+        dropped = [f"{gone:,} of {kept.size:,} rows are left out: {missed} is missing."]
+    if cells is None:
+        if bad_rows == "skip":
+            good, skipped = readable(table, kept, asked, labels)
+            if good.any():  # else the first of them is refused below
+                cleaned, kept = cleaned[good[kept]].reset_index(drop=True), good
+                dropped += filter(None, [skipped.tell()])
+        reports = read_reports(table, kept, asked, formula.answer, labels)
+    reports = replace(reports, dropped=" ".join(dropped))
     return Design(formula, cleaned), reports, None if of_denial is None else Design(of_denial, cleaned), cleaned
 
 

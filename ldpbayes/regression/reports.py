@@ -19,6 +19,8 @@ from ldpbayes.sources.encode import Format, counts_of
 from ldpbayes.sources.frames import arrow_of
 from ldpbayes.sources.parameters import labels_of
 from ldpbayes.sources.records import Entries, entries_of, report_columns, sent, weights_of
+from ldpbayes.sources.skipping import Skipped, good_rows
+from ldpbayes.sources.stream import Batch, Piece
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +144,20 @@ class Asked:
         places = [found.place(text, positions=False) for text in texts]
         return np.array([-1 if place is None else place for place in places], dtype=np.int64)[codes]
 
+    def places_of(self, table: Any) -> np.ndarray:
+        """Return ``places``, or the error of a row whose design has no protocol."""
+        place, design = self.places(table), self.stated["design"]
+        if (place < 0).any():
+            row = int(np.argmin(place))
+            value, known = table[design][row].as_py(), listed(self.protocols)
+            why = f"has the value {shown(str(value))}, for which protocol has no entry; it has {known}"
+            raise DataError(why, line=row, field=design)
+        return place
+
+    def formats(self, labels: Sequence[str], labelled: bool) -> list[Format]:
+        """Return how rows are reports, by protocol."""
+        return [Format(one, own, labels, labelled) for one, own in zip(self.protocols.values(), self.columns, strict=True)]
+
     def needed(self, table: Any) -> dict[str, np.ndarray]:
         """Return which rows of a pandas frame need each column: that of a report those of its design."""
         every = np.ones(len(table), dtype=bool)
@@ -177,11 +193,7 @@ def read_reports(
     ArgumentError, DataError
         As read, and where designs do not fit the column.
     """
-    first = next(iter(asked.protocols.values()))
-    protocols, labels = over_outcomes(asked.protocols, labels_of(categories, first) or first.default_labels)
-    asked = replace(asked, protocols=protocols)
-    used = [*(name for fields in asked.columns for name in fields), *asked.names]
-    arrow = arrow_of(table.loc[kept, list(dict.fromkeys(used))], used)
+    asked, labels, arrow = _of_frame(table, kept, asked, categories)
     try:
         return _reports(arrow, asked, labels, categories is not None, answer)
     except DataError as err:  # of a row of those that take part
@@ -191,23 +203,44 @@ def read_reports(
         raise DataError(row + message + advice, field=err.field) from None
 
 
+def readable(
+    table: Any, kept: np.ndarray, asked: Asked, categories: Sequence[str] | None = None
+) -> tuple[np.ndarray, Skipped]:
+    """Return (which rows take part and hold a report, what was wrong with the others), as ``read_reports`` reads them."""
+    asked, labels, arrow = _of_frame(table, kept, asked, categories)
+    formats, count, skipped = asked.formats(labels, categories is not None), asked.stated["count"], Skipped()
+
+    def read(batch):
+        for _ in sent(batch.table, formats, asked.places_of(batch.table)):
+            pass
+        if count is not None:
+            counts_of(batch.table, count)
+        return batch.places
+
+    of_design = {name: (*fields, asked.stated["design"]) for fields in asked.columns for name in fields}
+    good = np.zeros(kept.size, dtype=bool)
+    for places in good_rows([Batch(arrow, Piece(), rows=np.flatnonzero(kept))], read, skipped, of_design):
+        good[places] = True
+    return good, skipped
+
+
+def _of_frame(table, kept, asked, categories):
+    """Return (Asked over the outcomes of its devices, labels, Arrow table of the rows that take part)."""
+    first = next(iter(asked.protocols.values()))
+    protocols, labels = over_outcomes(asked.protocols, labels_of(categories, first) or first.default_labels)
+    used = [*(name for fields in asked.columns for name in fields), *asked.names]
+    return replace(asked, protocols=protocols), labels, arrow_of(table.loc[kept, list(dict.fromkeys(used))], used)
+
+
 def _reports(table, asked, labels, labelled, answer):
     """Return the RowReports of an Arrow table, whose columns are those of each protocol and those that are stated."""
-    protocols, stated, place = asked.protocols, asked.stated, asked.places(table)
-    if (place < 0).any():
-        row = int(np.argmin(place))
-        value = table[stated["design"]][row].as_py()
-        raise DataError(
-            f"has the value {shown(str(value))}, for which protocol has no entry; it has {listed(protocols)}",
-            line=row,
-            field=stated["design"],
-        )
+    protocols, stated, place = asked.protocols, asked.stated, asked.places_of(table)
     counts = np.ones(table.num_rows, dtype=np.int64)
     if stated["count"] is not None:
         counts = counts_of(table, stated["count"])
         if counts.sum(dtype=float) > MAX_COUNT:
             raise DataError("counts must be at most 10**12 all together", field=stated["count"])
-    formats = [Format(one, own, labels, labelled) for one, own in zip(protocols.values(), asked.columns, strict=True)]
+    formats = asked.formats(labels, labelled)
     code, rows, constants, tallies, channel, at = np.empty_like(place), [], [], [], [], 0
     for batch in sent(table, formats, place):
         dense = batch.likelihood.dense()

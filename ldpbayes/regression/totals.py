@@ -10,7 +10,7 @@ from scipy.special import ndtr
 
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, listed, shown, warn
-from ldpbayes.fitness.constants import MIN_P_VALUE
+from ldpbayes.constants import MIN_P_VALUE
 from ldpbayes.priors.base import softmax
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from ldpbayes import plots
-from ldpbayes.fitness.constants import MIN_P_VALUE
+from ldpbayes.constants import MIN_P_VALUE
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
 from ldpbayes.pages.prose import as_sentences, sourced
 from ldpbayes.pages.tables import TableRows, filled

@@ -15,7 +15,7 @@ from ldpbayes.errors import InfeasibleError, listed
 from ldpbayes.estimators.derived import point_estimates
 from ldpbayes.fitness.base import Check
 from ldpbayes.fitness.checking import check
-from ldpbayes.fitness.constants import MIN_P_VALUE
+from ldpbayes.constants import MIN_P_VALUE
 from ldpbayes.fitting import fit
 from ldpbayes.inference.ends import tails
 from ldpbayes.presenting import recorded

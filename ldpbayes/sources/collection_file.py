@@ -308,19 +308,45 @@ def _grouping(by, path):
 
 
 def _conditions(channel):
-    """Return {column: the entries of a channel's rows there, as texts}; empty where all rows are the channel's."""
+    """Return {column: the entries of a channel's rows there}; empty where all rows are the channel's."""
     where = channel.get("where") or {}
-    said = {key: value if isinstance(value, list) else [value] for key, value in where.items()}
-    return {key: {f"{x:.17g}" if isinstance(x, float) else str(x) for x in value} for key, value in said.items()}
+    return {key: value if isinstance(value, list) else [value] for key, value in where.items()}
+
+
+def _entries(source, name):
+    """Return the distinct entries of a column of a source; None where some are missing."""
+    found = (encoded_key(batch.table, name, missing=True) for batch in source.condensed([name]))
+    return {values[code] for codes, values in found for code in set(codes.tolist())}
+
+
+def _meet(name, ours, theirs, source):
+    """Return whether rows have an entry of a column that fits conditions of two channels; 1.5 may be ``1.50`` there."""
+    if set(map(str, ours)) & set(map(str, theirs)):
+        return True
+    if not set(map(_loosely, ours)) & set(map(_loosely, theirs)):
+        return False
+    return any(all(any(fits(key, one, name) for one in said) for said in (ours, theirs)) for key in _entries(source, name))
+
+
+def _loosely(entry):
+    """Return what entries have in common that one column takes for the same and another one tells apart."""
+    text = str(entry).strip().casefold()
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _refuse_doubled(channels, sources):
     """Refuse two channels of which one has rows of the other, by what they state, and files that are copies."""
     opened = [{os.path.realpath(file.source): file for file in source.files} for source in sources]
-    for (first, paths), (second, others) in itertools.combinations(zip(channels, opened, strict=True), 2):
+    for (first, paths, source), (second, others, _) in itertools.combinations(
+        zip(channels, opened, sources, strict=True), 2
+    ):
         fewer, more = sorted((_conditions(first), _conditions(second)), key=len)
         same = all(first.get(name) == second.get(name) for name in ("protocol", "report", "count"))
-        if same and paths.keys() & others and all(more.get(key, set()) & entries for key, entries in fewer.items()):
+        same = same and paths.keys() & others
+        if same and all(_meet(key, more.get(key, ()), entries, source) for key, entries in fewer.items()):
             raise ArgumentError(
                 f"two channels have the same rows of {shown(first.get('file'))}: 'where' must tell them apart; copies='add' "
                 "adds them up."
@@ -337,15 +363,11 @@ def _unclaimed(path, channels, lenient):
         column = next(iter(conditions[0]), None)
         if column is None or any(set(condition) != {column} for condition in conditions):
             continue
-        claimed = set.union(*(condition[column] for condition in conditions))
-        source, rest = open_source(path.parent / name), set[str]()
+        source = open_source(path.parent / name)
         source.lenient = lenient
-        for batch in source.condensed([column]):
-            codes, values = encoded_key(batch.table, column, missing=True)
-            present = (values[code] for code in set(codes.tolist()))
-            left = [key for key in present if not any(fits(key, one, column) for one in claimed)]
-            rest |= {"missing" if key is None else str(key) for key in left}
-        if rest:
+        claimed = [entry for condition in conditions for entry in condition[column]]
+        left = {key for key in _entries(source, column) if not any(fits(key, one, column) for one in claimed)}
+        if rest := {"missing" if key is None else str(key) for key in left}:
             yield f"Rows of {name} where {column} is {listed(sorted(rest))} belong to no channel and are left out."
 
 

@@ -26,6 +26,8 @@ _OTHERS = "other reasons"
 #: Time: Bad values of a batch that are left out one by one; with more of them the batch is halved.
 _TRIES = 16
 _QUOTED = r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+#: What to do about a row that is refused.
+_ADVICE = re.compile("; (?:fill them in|say missing=)")
 #: What a row holds, where it ends a sentence, and where it stands within one.
 _LAST = re.compile(rf"{_QUOTED}|, got .*", re.DOTALL)
 _WITHIN = re.compile(rf"\b(report|category|history|user) (?:{_QUOTED}|-?\d+\b)|\b(\w+) -?\d+(?= is outside)")
@@ -81,7 +83,7 @@ class Skipped:
 
     def add(self, bad: Batch, err: DataError) -> None:
         """Add a batch of rows that have the same error."""
-        message = _LAST.sub(lambda found: found[1] or "", err.message).partition("; fill them in")[0]
+        message = _ADVICE.split(_LAST.sub(lambda found: found[1] or "", err.message))[0]
         reason = message if err.field is None else f"field {shown(err.field)}: {message}"
         self._count(reason, bad.n_reports)
         room = max(self.most - len(self.rows), 0)

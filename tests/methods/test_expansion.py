@@ -4,14 +4,15 @@ from dataclasses import replace
 
 import conditioned
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from references.enumeration import enumerated
 
-from ldpbayes import Cells, Collection, Tally, fit
-from ldpbayes.errors import ArgumentError, InfeasibleError
+from ldpbayes import Cells, Collection, Tally, fit, scan, write
+from ldpbayes.errors import ArgumentError, CellsError, InfeasibleError
 from ldpbayes.likelihoods import Summary
 from ldpbayes.methods import expanded
-from ldpbayes.methods.expansion import ExpansionAccuracy, at_mean, of_rows, proposal_of, trusted
+from ldpbayes.methods.expansion import ExpansionAccuracy, at_mean, of_rows, proposal_of, refusal, trusted
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import UnaryEncoding
 from ldpbayes.protocols.hadamard import HadamardResponse
@@ -117,6 +118,17 @@ def test_a_summary_that_may_be_off_is_refused_with_what_to_do():
         fit(replace(at_mean(rows)[0], sample=None), "jeffreys")
     with pytest.raises(InfeasibleError, match=r"from.*pilot"):
         fit(Summary.of(tally(UnaryEncoding.optimized(8, 2.0), 1000).rows, np.full(8, 1 / 8)), "jeffreys")
+
+
+def test_a_refusal_says_first_that_the_reports_contradict_the_design(tmp_path):
+    """Reports at ε = 1 that are read as those of ε = 4: their estimated shares add up to far more than one."""
+    rng = np.random.default_rng(1)
+    made = UnaryEncoding.optimized(32, 1.0)
+    write(made.privatize(rng.integers(32, size=3000), rng), tmp_path / "r.parquet", made)
+    reports = pq.read_table(tmp_path / "r.parquet").drop(["protocol"]).replace_schema_metadata(None)
+    with pytest.raises(CellsError, match="^The reports contradict the design in cell all: .* 1 ± .*The summary of"):
+        fit(scan(reports, UnaryEncoding.optimized(32, 4.0), keep=0), draws=0)
+    assert "contradict" not in refusal(scan(reports, made, keep=0).likelihoods[0], ExpansionAccuracy(0, 1, "", 0, 0))
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 2.0, 3.0])

@@ -16,7 +16,7 @@ from commands import run
 from tabulated import each_row
 
 import ldpbayes as lb
-from ldpbayes.errors import DataError
+from ldpbayes.errors import DataError, LDPBayesWarning
 from ldpbayes.protocols import ListExperiment, designs
 
 DEVICE = designs.warner(0.9)
@@ -108,19 +108,34 @@ def test_list_experiments_say_how_many_rows_lack_a_report_or_a_group():
 @each_row("row", [1, 7, 66])
 @each_row("design", [True, False])
 def test_errors_name_the_row_of_the_frame(row, design):
-    table = frame()
-    table.loc[row, "y"] = "perhaps"
-    table.loc[0, "x"] = None
-    stated = {"design": "asked"} if design else {}
-    with pytest.raises(DataError, match=rf"row {row + 1}:.*'perhaps'"):
-        regress(table, MIXED if design else DEVICE, bad_rows="skip", **stated)
-    table.loc[row, "y"] = ""
-    with pytest.raises(DataError, match=rf"row {row + 1}:.*None.*bad_rows='skip'"):
-        regress(table, MIXED if design else DEVICE, bad_rows="skip", **stated)
+    stated, protocol = ({"design": "asked"}, MIXED) if design else ({}, DEVICE)
+    for entry in ("perhaps", ""):
+        table = frame()
+        table.loc[row, "y"] = entry
+        with pytest.raises(DataError, match=rf"row {row + 1}:.*'{entry}'" if entry else rf"row {row + 1}:.*bad_rows='skip'"):
+            regress(table, protocol, **stated)
     table = frame()
     table.loc[row, "asked"] = "by post"
     with pytest.raises(DataError, match=rf"row {row + 1}:.*'by post'"):
         regress(table, design="asked")
+
+
+@each_row("design", [True, False])
+def test_rows_that_hold_no_report_are_left_out_as_read_does(design):
+    stated, protocol = ({"design": "asked", "count": "n"}, MIXED) if design else ({}, DEVICE)
+    table, bad = frame(), [1, 7, 66]
+    table.loc[bad, "y"] = ["perhaps", "", "perhaps"]
+    table.loc[[0], "x"] = None
+    if design:
+        bad = [*bad, 9, 12]
+        table.loc[9, "asked"] = "by post"
+        table.loc[12, "n"] = 0.5
+    with pytest.warns(LDPBayesWarning, match=rf"{len(bad)} rows that hold no report.*'perhaps'.*row 2, row 8"):
+        found = regress(table, protocol, bad_rows="skip", **stated)
+    whole = regress(table.drop(index=[0, *bad]), protocol, **stated)
+    np.testing.assert_array_equal(found.coefficients, whole.coefficients)
+    assert "1 of 80 rows" in found.attrs["dropped"] and f"{len(bad)} rows that" in found.attrs["dropped"]
+    assert "perhaps" not in str(lb.show(found))  # what somebody wrote into a row is not published
 
 
 def test_advice_is_about_arguments_of_regress(tmp_path, capsys):
