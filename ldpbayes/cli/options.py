@@ -400,7 +400,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         "bad_rows of-regress": _option(
             str,
             "refuse|skip",
-            "Rows without a covariate, or that hold no report: [bold]refuse[/bold] them, or [bold]skip[/bold] them, counted.",
+            "Rows that lack a covariate or hold no report: [bold]refuse[/bold] them, or [bold]skip[/bold] them, counted.",
         ),
         "copies": _option(
             str,

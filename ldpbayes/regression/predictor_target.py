@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtrc, logsumexp
 
-from ldpbayes.errors import DiagnosticWarning, warn
 from ldpbayes.constants import MIN_P_VALUE
+from ldpbayes.errors import DiagnosticWarning, warn
 from ldpbayes.inference.constants import DIFFERENCE
 from ldpbayes.inference.newton import find_mode
 from ldpbayes.priors.base import Law, NormalLaw, ScaleLaw

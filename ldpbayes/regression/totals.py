@@ -9,8 +9,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from ldpbayes import checks
-from ldpbayes.errors import ArgumentError, DiagnosticWarning, listed, shown, warn
 from ldpbayes.constants import MIN_P_VALUE
+from ldpbayes.errors import ArgumentError, DiagnosticWarning, listed, shown, warn
 from ldpbayes.priors.base import softmax
 
 

@@ -11,11 +11,11 @@ from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.collections import as_data
 from ldpbayes.collections.devices import with_outcomes
+from ldpbayes.constants import MIN_P_VALUE
 from ldpbayes.errors import InfeasibleError, listed
 from ldpbayes.estimators.derived import point_estimates
 from ldpbayes.fitness.base import Check
 from ldpbayes.fitness.checking import check
-from ldpbayes.constants import MIN_P_VALUE
 from ldpbayes.fitting import fit
 from ldpbayes.inference.ends import tails
 from ldpbayes.presenting import recorded

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.collections.tally import excess_of
+from ldpbayes.constants import MIN_P_VALUE
 from ldpbayes.errors import listed, shown
 from ldpbayes.fitness.base import p_in_words
-from ldpbayes.constants import MIN_P_VALUE
 from ldpbayes.fitness.sums import CONSTANT, UNKNOWN, fitness_of_excess, shown_levels
 from ldpbayes.pages.page import Column, Kind, Note, Page, Table
 from ldpbayes.pages.prose import number_of
