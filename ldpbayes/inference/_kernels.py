@@ -39,7 +39,7 @@ def of_logits(first, eta, slope, forms, total, product):
     forms : tuple
         b and D (all cells, a), or empty: b·p − Σ D p²/2 of a summary; where the separable reports of each cell begin, x,
         base, slope and counts of these: Σ w log(base + slope p_x); where its other reports begin, the number of each in a
-        table, counts and the table (m, a): Σ w log(L p).
+        table, counts and the table (m, a): Σ w log(L p); and what the gradient in the table is added to, or empty.
     total, product : float
     """
     cells, a = eta.shape
@@ -69,7 +69,7 @@ def _of_shares(first, number, p, slope, along, tiny, forms, total, product):
 
     The gradient in P is written to slope, Σ_x p_x ∂/∂p_x to along, and to tiny whether reports are next to impossible.
     """
-    linear, curvature, starts, index, base, within, counts, row_starts, row, weight, table = forms
+    linear, curvature, starts, index, base, within, counts, row_starts, row, weight, table, moved = forms
     a = len(p)
     slope[:] = 0.0
     for c in range(number):
@@ -106,6 +106,9 @@ def _of_shares(first, number, p, slope, along, tiny, forms, total, product):
             w /= u
             for x in range(a):
                 slope[x, c] += w * table[r, x]
+            if moved.size:
+                for x in range(a):
+                    moved[r, x] += w * p[x, c]
         along[c], tiny[c] = summed, lost
     return total, product
 
@@ -113,7 +116,7 @@ def _of_shares(first, number, p, slope, along, tiny, forms, total, product):
 @compiled(nogil=True)
 def _of_tiny(c, eta, p, slope, forms):
     """Return the log-likelihood of a cell's reports that are next to impossible, and add its gradient in eta to slope."""
-    row_starts, row, weight, table = forms[7:]
+    row_starts, row, weight, table, moved = forms[7:]
     a, total = p.size, 0.0
     top = eta.max()
     mass = np.exp(eta - top).sum()
@@ -134,6 +137,8 @@ def _of_tiny(c, eta, p, slope, forms):
             slope[x] -= w * p[x]
             if table[r, x] > 0:
                 slope[x] += w * math.exp(math.log(table[r, x]) + eta[x] - best) / summed
+                if moved.size:
+                    moved[r, x] += w * math.exp(eta[x] - best) / summed
     return total
 
 
@@ -324,7 +329,59 @@ def narrowed(numbers, slope, pulled, parts, roots):
 
 
 @compiled(nogil=True)
-def likelihood(numbers, slope, wide, pulled, parts, roots, *known):
+def _devised(numbers, share, theta, device, table):
+    """Write what a device gives each outcome to share (E,), its unknown shares to theta, and its rows to table (m, a)."""
+    rows, owners, places, starts, first, centre, _ = device
+    for k in range(len(places)):
+        left = 1.0
+        for j in range(starts[k], starts[k + 1]):
+            logit = numbers[first + j] + centre[j]
+            theta[j + k] = left / (1.0 + math.exp(-logit))
+            left /= 1.0 + math.exp(logit)
+        theta[starts[k + 1] + k] = left
+    table[:] = 0.0
+    for e in range(owners.size):
+        share[e] = 1.0
+        for k in range(len(places)):
+            if places[k, e] >= 0:
+                share[e] *= theta[starts[k] + k + places[k, e]]
+        share[e] = max(share[e], math.exp(-LOWEST))
+        for r in range(len(rows)):
+            table[r, owners[e]] += rows[r, e] * share[e]
+
+
+@compiled(nogil=True)
+def _of_device(numbers, slope, share, theta, device, moved):
+    """Write the gradient in the logits of a device to slope, and return their density over the normal one, or zero."""
+    rows, owners, places, starts, first, centre, sticks = device
+    for e in range(owners.size):
+        along = 0.0
+        for r in range(len(rows)):
+            along += rows[r, e] * moved[r, owners[e]]
+        share[e] *= along
+    value = 0.0
+    for k in range(len(places)):
+        flow = theta[starts[k] + k : starts[k + 1] + k + 1]
+        flow[:] = 0.0
+        for e in range(owners.size):
+            if places[k, e] >= 0:
+                flow[places[k, e]] += share[e]
+        later = flow[flow.size - 1]
+        for j in range(starts[k + 1] - 1, starts[k] - 1, -1):
+            z, here = numbers[first + j], flow[j - starts[k]]
+            stick = 1.0 / (1.0 + math.exp(-z - centre[j]))
+            slope[first + j] = here * (1.0 - stick) - later * stick
+            later += here
+            if sticks.size:
+                rest = math.log1p(math.exp(-abs(z + centre[j])))
+                value -= sticks[j, 0] * (rest - min(z + centre[j], 0.0)) + sticks[j, 1] * (rest + max(z + centre[j], 0.0))
+                value += 0.5 * z * z
+                slope[first + j] += sticks[j, 0] * (1.0 - stick) - sticks[j, 1] * stick + z
+    return value
+
+
+@compiled(nogil=True)
+def likelihood(numbers, slope, wide, pulled, parts, roots, device, *known):
     """Return the log-likelihood at the numbers that columns' coefficients come from, and write its gradient to slope.
 
     Parameters
@@ -334,12 +391,24 @@ def likelihood(numbers, slope, wide, pulled, parts, roots, *known):
         Room for the coefficients, and the gradient in them.
     parts, roots : arrays
         As in ``widened``.
+    device : tuple
+        Of a device whose shares are unknown: rows of its outcomes (m, E), or empty, the category of each, its places among
+        the shares (K, E), where the sticks of each share begin, the first of them among the numbers, their logits at zero,
+        and the parameters of their Beta laws, whose density over the normal one is then part of the value, or none.
     known
-        As in ``of_columns``.
+        As in ``of_columns``; the table is that of the device.
     """
     widened(numbers, wide, parts, roots)
+    rows, _, places, starts = device[:4]
+    table, moved = known[-1][-2:]
+    share, theta = np.empty(rows.shape[1]), np.empty(starts[-1] + len(places))
+    if rows.size:
+        _devised(numbers, share, theta, device, table)
+        moved[:] = 0.0
     value = of_columns(wide, pulled, *known)
     narrowed(numbers, slope, pulled, parts, roots)
+    if rows.size:
+        value += _of_device(numbers, slope, share, theta, device, moved)
     return value
 
 

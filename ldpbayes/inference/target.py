@@ -16,6 +16,17 @@ from ldpbayes.inference.newton import find_mode
 from ldpbayes.inference.structure import CURVATURES, Arrow, curvature
 from ldpbayes.inference.verdict import LIMITS
 
+#: What compiled functions read of a device that is known; see ``inference._kernels.likelihood``.
+NO_DEVICE = (
+    np.zeros((0, 0)),
+    np.zeros(0, np.int64),
+    np.zeros((0, 0), np.int64),
+    np.zeros(1, np.int64),
+    0,
+    np.zeros(0),
+    np.zeros((0, 2)),
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Given:
@@ -104,7 +115,7 @@ class Target:
             return value, self.prior.pullback_logits(z, slope.reshape(logits.shape))
         numbers, out = self.numbers(z), np.zeros(len(z))
         slope = np.empty_like(numbers)
-        value = _kernels.likelihood(numbers, slope, *self.kernel[2])
+        value = _kernels.likelihood(numbers, slope, *self._alone)
         out[self.rest] = slope
         for batch in self.batches:
             scale = np.exp(min(z[batch.place], 300.0))
@@ -221,8 +232,20 @@ class Target:
         if form is None or self.reports.arrays is None:
             return None
         room, fixed = (form.n_columns, form.basis.shape[1]), min([batch.place for batch in self.batches], default=None)
-        arguments = np.zeros(room), np.zeros(room), form.parts, form.roots, form.basis, *form.columns, self.reports.arrays
+        device, forms = NO_DEVICE, self.reports.arrays
+        if form.device is not None:
+            *forms, table, _ = forms
+            device = table, *form.device
+            forms = *forms, *np.zeros((2, len(table), len(form.basis)))
+        arguments = np.zeros(room), np.zeros(room), form.parts, form.roots, device, form.basis, *form.columns, forms
         return self.prior.n_unknowns if fixed is None else fixed, self.rest.size, arguments
+
+    @cached_property
+    def _alone(self) -> tuple:
+        """What the compiled likelihood reads, without the law of a device."""
+        assert self.kernel is not None
+        first, device, rest = self.kernel[2][:4], self.kernel[2][4], self.kernel[2][5:]
+        return *first, (*device[:-1], NO_DEVICE[-1]), *rest
 
     def whitened(
         self, gradient: Callable[[np.ndarray], np.ndarray], centre: np.ndarray, free: np.ndarray | None = None

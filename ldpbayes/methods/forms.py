@@ -52,7 +52,7 @@ class Forms(Apart):
         The reports themselves, by which draws are weighed, also where a summary stands in.
     arrays : tuple of arrays
         linear, curvature (cells, a), or none of them; starts, index, base, slope, counts of separable reports; row starts,
-        places in the table, counts and the table.
+        places in the table, counts and the table; no gradient in it.
     expanded : (cells,) bool array
         Which cells stand in by a summary although their reports are there: their draws must be weighted.
     """
@@ -96,12 +96,12 @@ class Forms(Apart):
         joined[0] = joined[0].astype(np.int64)
         summed = slice(None if linear.any() or curvature.any() else 0)
         table, weight = np.concatenate(rows), np.concatenate(counts)
-        entries = row_starts.cumsum(), np.arange(len(table)), weight, table
+        entries = row_starts.cumsum(), np.arange(len(table)), weight, table, np.empty((0, a))
         return cls(likelihoods, (linear[summed], curvature[summed], starts.cumsum(), *joined, *entries), expanded)
 
     def curvature(self, p):
         """Return minus the diagonal of the Hessian of the log-likelihood of a single cell at p (a,)."""
-        _, curvature, _, index, base, slope, counts, _, row, weight, table = self.arrays
+        _, curvature, _, index, base, slope, counts, _, row, weight, table, _ = self.arrays
         separable = np.bincount(index, counts * (slope / (base + slope * p[index])) ** 2, p.size)
         return curvature.sum(axis=0) + separable + (weight / (table[row] @ p) ** 2) @ table[row] ** 2
 

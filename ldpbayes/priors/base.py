@@ -61,6 +61,8 @@ class Linear:
         X.
     terms : sequence of Term
         In the order of their columns.
+    device : tuple of arrays, optional
+        Of unknown shares of a device, what ``inference._kernels.likelihood`` reads after the rows of its outcomes.
 
     Attributes
     ----------
@@ -69,7 +71,7 @@ class Linear:
         where the entries of each cell begin, their columns and their values.
     """
 
-    def __init__(self, basis: np.ndarray, matrix: Any, terms: Sequence[Term]) -> None:
+    def __init__(self, basis: np.ndarray, matrix: Any, terms: Sequence[Term], device: tuple | None = None) -> None:
         form = csr_array(matrix)
         # A vector of a processor has eight numbers.
         full = 8 * np.bincount(form.indices, minlength=form.shape[1]) > form.shape[0]
@@ -78,6 +80,7 @@ class Linear:
         apart = rest.indptr.astype(np.int64), rest.indices.astype(np.int64), rest.data.astype(float)
         dense = np.ascontiguousarray(form[:, np.flatnonzero(full)].toarray().T, dtype=float)
         self.basis, self.columns = np.ascontiguousarray(basis), (np.flatnonzero(full), dense, *apart)
+        self.device = device
         rows = np.cumsum([0, *(term.size for term in terms)])
         self.n_columns = int(rows[-1])
         steps = [0 if term.root is None else term.root.shape[1] for term in terms]

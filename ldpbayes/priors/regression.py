@@ -448,7 +448,12 @@ class Regression(AbstractSoftmax):
         for i, effect in enumerate(self.effects):  # the scales are taken out
             start = self.spans[f"effects_{i}"].start - i - 1
             terms.append(Term(int(effect.root is not None), start, len(effect.levels), effect.root))
-        return Linear(self.basis, columns, terms)
+        return Linear(self.basis, columns, terms, self.unknown_device)
+
+    @property
+    def unknown_device(self) -> tuple | None:
+        """What compiled functions read of a device whose shares are unknowns; None where it is known."""
+        return None
 
     def describe(self) -> str:
         intercept, slopes = self.intercept, np.delete(self.scales, [] if self.intercept is None else self.intercept)

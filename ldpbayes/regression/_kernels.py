@@ -46,8 +46,18 @@ def _mixed(entries, p, u):
 
 
 @compiled(nogil=True, fastmath={"contract", "nsz"})
+def _mixed_by_draw(entries, p, u):
+    """Do the same with entries (a, DRAWS_TOGETHER) of each draw."""
+    for s in range(DRAWS_TOGETHER):
+        u[s] = entries[0, s] * p[0, s]
+    for x in range(1, len(p)):
+        for s in range(DRAWS_TOGETHER):
+            u[s] += entries[x, s] * p[x, s]
+
+
+@compiled(nogil=True, fastmath={"contract", "nsz"})
 def of_draws(
-    coefficients, full, dense, starts, index, value, entry_starts, row, weight, table, sizes, out, shares, expected
+    coefficients, full, dense, starts, index, value, entry_starts, row, weight, tables, sizes, out, shares, expected
 ):
     """Add the log-likelihoods of many draws to out, and sums over people of P to shares.
 
@@ -57,18 +67,19 @@ def of_draws(
         Log odds against the first category.
     full, dense, starts, index, value : arrays
         As in ``inference._kernels.of_columns``.
-    entry_starts, row, weight, table, sizes : arrays
-        Of Entries.
+    entry_starts, row, weight, tables, sizes : arrays
+        Of Entries; the table is one (m, a, 1), or of each draw (m, a, S).
     out : (S,) array
     shares : (a, S) array
     expected : (a, S) array, or one of size 0
         What the expected true tallies are added to.
     """
     free, _, size = coefficients.shape
-    a, tallied = free + 1, expected.size > 0
+    a, tallied, by_draw = free + 1, expected.size > 0, tables.shape[2] > 1
+    table, of_draws = tables[:, :, 0].copy(), np.ones((len(tables), a, DRAWS_TOGETHER))
     least = np.empty(len(table))
     for r in range(len(table)):
-        least[r] = math.log(max(table[r].min(), 1e-300))
+        least[r] = math.log(max(tables[r].min(), 1e-300))
     p, u = np.empty((a, DRAWS_TOGETHER)), np.empty(DRAWS_TOGETHER)
     product, total = np.empty(DRAWS_TOGETHER), np.empty(DRAWS_TOGETHER)
     near = np.zeros((free, coefficients.shape[1], DRAWS_TOGETHER))
@@ -79,6 +90,11 @@ def of_draws(
             for k in range(near.shape[1]):
                 for s in range(width):
                     near[x, k, s] = coefficients[x, k, first + s]
+        if by_draw:
+            for r in range(len(tables)):
+                for x in range(a):
+                    for s in range(width):
+                        of_draws[r, x, s] = tables[r, x, first + s]
         summed[:] = 0.0
         total[:] = 0.0
         product[:] = 1.0
@@ -91,7 +107,10 @@ def of_draws(
                     summed[x, s] += many * p[x, s]
             for e in range(entry_starts[c], entry_starts[c + 1]):
                 r, w = row[e], weight[e]
-                _mixed(table[r], p, u)
+                if by_draw:
+                    _mixed_by_draw(of_draws[r], p, u)
+                else:
+                    _mixed(table[r], p, u)
                 if w == 1.0:
                     reached += least[r]
                     if reached < -600.0:
@@ -106,9 +125,9 @@ def of_draws(
                         total[s] += w * math.log(u[s])
                 if tallied:
                     for x in range(a):
-                        entry = w * table[r, x]
                         for s in range(width):
-                            expected[x, first + s] += entry * p[x, s] / u[s]
+                            entry = of_draws[r, x, s] if by_draw else table[r, x]
+                            expected[x, first + s] += w * entry * p[x, s] / u[s]
         for s in range(width):
             out[first + s] += total[s] + math.log(product[s])
             for x in range(a):

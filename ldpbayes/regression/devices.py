@@ -32,6 +32,7 @@ class Tried(Beside):
 
     device: Any = None
     part: ClassVar[str] = "device"
+    linear = Regression.linear
 
     @classmethod
     def settings(cls, device: DeviceLaw, cells: int) -> dict[str, Any]:
@@ -49,6 +50,13 @@ class Tried(Beside):
     @property
     def owners(self) -> np.ndarray:
         return self.device.category
+
+    @property
+    def unknown_device(self) -> tuple:
+        starts = np.cumsum([0, *(len(law.concentrations) - 1 for _, law in self.device.unknowns)])
+        places, sticks = (np.ascontiguousarray(array) for array in (self.device.places, self.law.sticks))
+        centre = self.law.of(np.zeros(len(sticks)))
+        return self.owners, places, starts, self.spans[self.part].start, centre, sticks
 
     @cached_property
     def _starts(self) -> np.ndarray:
@@ -96,6 +104,11 @@ class Tried(Beside):
         laws = [np.array(law.concentrations) - 1 for _, law in self.device.unknowns]
         later = [counts[::-1].cumsum()[::-1][1:] for counts in laws]
         return np.stack([np.concatenate([counts[:-1] for counts in laws]), np.concatenate(later)])
+
+    def rows(self, z: np.ndarray, table: np.ndarray) -> np.ndarray:
+        """Return P(report | category), up to the factor of each row, at draws z (S, u), of rows (m, E) of outcomes."""
+        theta = self.theta({self.part: self.law.of(z[:, self.spans[self.part]])})
+        return (table * np.prod(np.stack(self.device.shares(theta)), axis=0)[:, None]) @ self.collapse
 
     def pulled_parts(self, parts: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         along, out = parts[0] * slope.sum(axis=0), []

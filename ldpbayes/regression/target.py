@@ -213,7 +213,10 @@ class RegressionTarget(target.Target):
         all_widened(self.numbers(z), wide, form.parts, form.roots)
         contrasts = wide @ (form.basis[1:] - form.basis[0]).T  # (S, K, a − 1)
         moved = np.ascontiguousarray(np.moveaxis(contrasts, 0, -1).swapaxes(0, 1))
-        arguments = *form.columns, e.starts, e.row, e.weight, np.ascontiguousarray(e.table), e.sizes
+        tables = e.table[:, :, None]
+        if isinstance(self.prior, Tried):
+            tables = np.moveaxis(self.prior.rows(z, e.table), 0, -1)
+        arguments = *form.columns, e.starts, e.row, e.weight, np.ascontiguousarray(tables), e.sizes
         sums = np.zeros(shares.T.shape), np.zeros((0, 0) if expected is None else expected.T.shape)
         _kernels.of_draws(moved, *arguments, value, *sums)
         shares[:] = sums[0].T

@@ -147,7 +147,7 @@ class Entries:
         """What compiled functions read (inference._kernels.of_logits): the entries, no summaries."""
         none, empty = np.empty((0, self.n_categories)), np.empty(0)
         apart = np.zeros(1, np.int64), np.zeros(0, np.int64), empty, empty, empty
-        entries = self.starts, self.row, self.weight, self.table
+        entries = self.starts, self.row, self.weight, self.table, none
         return none, none, *(np.ascontiguousarray(array) for array in (*apart, *entries))
 
     @property
