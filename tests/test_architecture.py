@@ -64,7 +64,6 @@ FAMILIES = ("estimators", "planning", "methods", "theory")
 #: What several members of a family may share.
 SHARED = {
     "estimators.constants",
-    "planning.constants",
     "estimators.base",
     "estimators.estimate",
     "estimators.linearized",

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.association.constants import MAX_BITS
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.likelihoods import KroneckerRows
 from ldpbayes.likelihoods.tensor import along_axes
@@ -27,6 +26,8 @@ from ldpbayes.protocols.labels import check_factors, split_labels
 from ldpbayes.protocols.registry import make_factor
 from ldpbayes.protocols.unary import UnaryEncoding
 
+#: Format: Bits that the code of a set may have.
+MAX_BITS = 62
 #: What one attribute may be answered with in the collecting schemes.
 BASES = {"grr": GRR, "oue": UnaryEncoding.optimized, "sue": UnaryEncoding.symmetric}
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ldpbayes.association import questions as association
-from ldpbayes.association.constants import TOP
+from ldpbayes.association.questions import TOP
 from ldpbayes.plots.base import LABEL, SMALL, WIDTH, Canvas, Drawn, checked, plain, wrapped
 
 

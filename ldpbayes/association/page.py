@@ -7,12 +7,14 @@ from ldpbayes import plots
 from ldpbayes.answers.base import source_of
 from ldpbayes.answers.odds import odds_ratio
 from ldpbayes.association import questions as answers
-from ldpbayes.association.constants import NOTHING, TOP
+from ldpbayes.association.questions import TOP
 from ldpbayes.pages.page import Column, Kind, Note, Page, figure_of, stated
 from ldpbayes.pages.prose import as_sentences, sourced
 from ldpbayes.pages.tables import TableRows, filled, interval_of, numbers_of, of_asked, percent
 from ldpbayes.result.facts import facts_of
 
+#: Mathematics: A Cramér's V below this is 0 but for rounding.
+NOTHING = 1e-12
 #: Rule: A Bayes factor beyond this many to one is called strong: the word of Jeffreys (1961, Theory of Probability, app. B),
 #: from 10^1 on. Below 10^½ = 3 he calls it worth no more than a mention, and beyond 100 decisive: half and double stay
 #: between these.

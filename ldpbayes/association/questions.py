@@ -14,11 +14,14 @@ from ldpbayes import checks
 from ldpbayes.answer import Answer
 from ldpbayes.answers import base
 from ldpbayes.arguments import explained
-from ldpbayes.association.constants import BEYOND
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.inference.ends import ends_of_equal_draws
 from ldpbayes.result.facts import facts_of
 
+#: Mathematics: Logarithms of odds ratios from here on stand for infinite ones.
+BEYOND = 1e4
+#: Display: Conditional shares are printed and drawn for at most so many pairs: those with the largest Cramér's V.
+TOP = 6
 #: Where a result of an earlier version does not know the evidence and does not say why.
 NOT_STATED = "the engine gave no evidence"
 _WORDS = base.WORDS | {

@@ -18,7 +18,6 @@ from ldpbayes.arrays import FloatArray
 from ldpbayes.errors import ArgumentError, InfeasibleError, shown
 from ldpbayes.inference.ends import normal_reach
 from ldpbayes.planning import risk, waves
-from ldpbayes.planning.constants import LARGEST_CATEGORIES, SMALLEST_EPSILON
 from ldpbayes.presenting import AbstractResult, recorded
 from ldpbayes.priors import AbstractPrior, Dirichlet, as_dirichlet
 from ldpbayes.protocols import AbstractProtocol
@@ -41,6 +40,8 @@ __all__ = [
     "plan",
 ]
 
+#: Mathematics: Ends of the searches for a level and for a number of categories.
+SMALLEST_EPSILON, LARGEST_CATEGORIES = 1e-4, 2**20
 #: Names of the protocols that are compared by default.
 PROTOCOLS = ("grr", "subset", "oue", "sue", "olh", "hadamard", "block_design")
 #: The protocol that an earlier wave can restrict to a subset, beside these.

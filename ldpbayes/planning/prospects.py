@@ -15,7 +15,6 @@ from ldpbayes.collections.noncompliance import Identification, centre, denial_sl
 from ldpbayes.errors import ArgumentError, InfeasibleError, LDPBayesError, listed, shown
 from ldpbayes.inference.ends import normal_reach
 from ldpbayes.planning import plans as planning
-from ldpbayes.planning.constants import MAX_ENTRIES
 from ldpbayes.presenting import recorded
 from ldpbayes.protocols import AbstractProtocol, make_protocol
 from ldpbayes.protocols.base import MAX_LISTED
@@ -38,6 +37,8 @@ POWER = 0.8
 DIRECT = np.linspace(0.05, 0.95, 19)
 #: Rule: The share of a category that crafted reports raise, where none is stated.
 SHARE = 0.01
+#: Memory: Largest listed channel, in entries, whose most effective report is looked for.
+MAX_ENTRIES = 2**22
 #: The design that asks two halves of the respondents with p and 1 − p.
 _HALVES = "extended_crosswise"
 

@@ -7,7 +7,6 @@ from scipy.linalg import helmert
 
 from ldpbayes import checks
 from ldpbayes.methods.frequency import frequency_moments
-from ldpbayes.planning.constants import MAX_REPORTS
 from ldpbayes.theory import base, information
 from ldpbayes.theory.base import Value
 
@@ -24,6 +23,8 @@ __all__ = [
 
 TARGETS = ("distribution", "frequency")
 NORMS = ("l2", "l1", "max")
+#: Time: Reports up to which the trace of the information is a sum over all of them, however many categories there are.
+MAX_REPORTS = 2**17
 
 
 @base.checked

@@ -10,4 +10,4 @@ PROTOCOLS = {
 }
 USERS = {"histories": "repeated.fresh.histories_of", "read": "repeated.users.read_users"}
 FACTS = {"spent": "repeated.spending.spent_in"}
-TABLES = {"spent": "repeated.page.of_spending"}
+TABLES = {"spent": "repeated.spending.of_spending"}

@@ -9,6 +9,11 @@ from typing import Any
 
 from ldpbayes import checks
 from ldpbayes.collections.tally import Tally
+from ldpbayes.pages.page import Column, Table
+from ldpbayes.result.facts import facts_of
+
+#: Display: Numbers of reports a user that are listed one by one.
+ROWS = 12
 
 
 def spent(tallies: Iterable[Tally], cells: int = 1) -> dict:
@@ -90,3 +95,23 @@ def _histories(lines: list[tuple[int, float, int]]) -> str:
     low, high, reports = lines[0][0], lines[-1][0], sum(times * n for times, _, n in lines)
     number = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     return f"{reports:,} reports of {sum(n for *_, n in lines):,} users, {number} each"
+
+
+def of_spending(tree):
+    """Return how many users sent how many reports, and the level spent, or None; of many numbers, spans of them."""
+    facts = facts_of(tree)
+    if "epsilon_spent" not in facts:
+        return None
+    lines = json.loads(facts["epsilon_spent"])
+    spans: dict = {}
+    for times, level, users in lines:
+        key = times if len(lines) <= ROWS else times.bit_length()
+        low, _, most, total = spans.get(key, (times, times, 0.0, 0))
+        spans[key] = (low, times, max(most, level), total + users)
+    rows = [(str(low) if low == high else f"{low} to {high}", users, most) for low, high, most, users in spans.values()]
+    columns = (
+        Column("reports", "reports a user", "text", align="right"),
+        Column("users", "users", spec=",d"),
+        Column("epsilon_spent", "spent", spec=".4g", full="level spent, in nats"),
+    )
+    return Table("Reports of a user, and the epsilon they have spent", columns, tuple(rows))

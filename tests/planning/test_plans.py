@@ -10,7 +10,7 @@ from scipy import stats
 from ldpbayes import planning
 from ldpbayes.errors import ArgumentError
 from ldpbayes.planning import expected_error, has_free_epsilon, named_makers, plan, risk
-from ldpbayes.planning.constants import LARGEST_CATEGORIES, SMALLEST_EPSILON
+from ldpbayes.planning.plans import LARGEST_CATEGORIES, SMALLEST_EPSILON
 from ldpbayes.priors import Dirichlet
 from ldpbayes.protocols import GRR, LOLOHA, DBitFlip, FakeData, MemoizedGRR
 from ldpbayes.protocols.hadamard import HadamardResponse
