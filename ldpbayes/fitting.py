@@ -1,6 +1,5 @@
 """The front door: fit takes the road from reports to a result, select_method says which posterior method it would use."""
 
-import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from ldpbayes.result.facts import state
 from ldpbayes.road.methods import Choice, checked
 from ldpbayes.road.request import Request
 from ldpbayes.road.walk import settle, walk
-from ldpbayes.sources.door import collected
+from ldpbayes.sources.door import data_of
 
 if TYPE_CHECKING:
     from ldpbayes.result import Result
@@ -33,7 +32,7 @@ def select_method(
 
     Parameters
     ----------
-    collection : Collection
+    collection : Collection, Tally, Summary or path-like
     prior : str, float, array or AbstractPrior
         As in fit; by default the rule's.
     exclude : str or sequence of str
@@ -50,7 +49,7 @@ def select_method(
     InfeasibleError
         Where no method applies; the sentence says why for each.
     """
-    data = with_outcomes(as_data(collection, cells=False))
+    data = with_outcomes(as_data(data_of(collection), cells=False))
     request = Request.of(draws=None if draws is None else checks.integer(draws, "draws", 1), chains=chains, exclude=exclude)
     if request.undrawn(data):  # fit would make no draws, and choose no method
         request = request.drawing(data.n_categories)
@@ -154,7 +153,7 @@ def fit(
         exclude=exclude,
     )
     groups = checked_groups(extend, "extend")
-    data = as_data(collected(collection) if isinstance(collection, (str, os.PathLike)) else collection)
+    data = as_data(data_of(collection))
     data.warn_if_unidentified()
     facts = {name: fact for of in rooms.brought("FACTS").values() for name, fact in rooms.function(of)(data).items()}
     tree = walk(with_outcomes(data), prior, request)

@@ -475,7 +475,7 @@ def test_columns_of_groups_are_in_words_where_people_read_and_as_given_where_pro
     table = show(tree, top=12).tables[0]
     assert [column.heading for column in table.columns[:3]] == ["female", "married", "age group"]
     assert table.texts()[0][:3] == ["no", "no", "18–24"]  # also where a page shows rows of one sex alone
-    assert table.rows[0][:3] == ("0", "0", "18-24") and table.columns[2].key == "age_group"
+    assert table.rows[0][:3] == (0, 0, "18-24") and table.columns[2].key == "age_group"
 
 
 def test_effects_of_groups_are_in_words_a_row_each_and_without_what_is_not_known():
@@ -484,7 +484,7 @@ def test_effects_of_groups_are_in_words_a_row_each_and_without_what_is_not_known
     cells = lb.Cells({at: lb.Collection(["no", "yes"], [lb.Tally(warner, [0, 1], n)]) for at, n in counts.items()}, by=key)
     result = lb.fit(cells, "hierarchical", draws=100, random_seed=1)
     effects = next(table for table in result.page().tables if table.title == "Effect")
-    assert [row[:3] for row in effects.rows] == [("0", "18-24", "yes"), ("1", "18-24", "yes")] and effects.whole is not None
+    assert [row[:3] for row in effects.rows] == [(0, "18-24", "yes"), (1, "18-24", "yes")] and effects.whole is not None
     assert [column.words for column in effects.columns[:2]] == [{"0": "no", "1": "yes"}, {"18-24": "18–24"}]
     assert "R-hat" not in [column.heading for column in effects.columns]
     pooled, p = (result["posterior"][name].sel(category="yes").values for name in ("pooled", "distribution"))

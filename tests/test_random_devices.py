@@ -99,7 +99,7 @@ def test_pymc_agrees_with_fit():
     """NUTS on a model of one's own with a random channel, and on the built model, against the quadrature of fit."""
     import pymc as pm
 
-    device = Channel(counts=[[399, 19], [2, 103]])
+    device = Channel(validated=[[399, 19], [2, 103]])
     data = lb.Collection(["no", "yes"], [lb.Tally(device, [0, 1], [3280, 50])])
     exact = lb.fit(data, "flat", random_seed=1)["exact"].to_dataset()
     mean, sd = float(exact["distribution_mean"][1]), float(exact["distribution_sd"][1])

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from os import PathLike
 from typing import Any, overload
 
 import numpy as np
@@ -24,6 +25,7 @@ from ldpbayes.fitness.structural import channels_agree, structural_checks, suppo
 from ldpbayes.fitness.sums import combined, fitness_of_sums
 from ldpbayes.likelihoods import Summary
 from ldpbayes.presenting import recorded
+from ldpbayes.sources.door import data_of
 
 #: Rule: An estimate that is handed in may be so many nats below the maximum: a twentieth of what would move a p-value.
 MAX_GAP = 0.05
@@ -54,9 +56,15 @@ def check(
 ) -> CellsFitness: ...
 
 
+@overload
+def check(
+    collection: str | PathLike[str], *, level: float = ..., random_seed: int | None = ..., replications: int = ...
+) -> Fitness | CellsFitness: ...
+
+
 @recorded
 def check(
-    collection: Collection | Tally | Cells | Summary,
+    collection: Collection | Tally | Cells | Summary | str | PathLike[str],
     *,
     level: float = 0.05,
     random_seed: int | None = 0,
@@ -74,7 +82,7 @@ def check(
 
     Parameters
     ----------
-    collection : Collection, Tally, Cells or Summary
+    collection : Collection, Tally, Cells, Summary or path-like
         Cells are checked one by one, and whether their distributions are equal; the level is that of all together. Of a
         summary there is one test: the unbiased estimates of all shares add up to one under its design.
     level : float
@@ -105,7 +113,7 @@ def check(
     >>> check(honest).flagged
     True
     """
-    data, level = with_outcomes(as_data(collection)), checks.probability(level, "level")
+    data, level = with_outcomes(as_data(data_of(collection))), checks.probability(level, "level")
     random_seed = checks.seed(random_seed)
     replications = checks.integer(replications, "replications", minimum=19, maximum=10**6)
     tested: Fitness | CellsFitness

@@ -106,8 +106,11 @@ class TableRows:
         return self(values).tolist()
 
     def label(self, name: str, heading: str = "", key: str = "") -> Filled:
-        """Return the column of the labels of a dimension, or of a coordinate along it."""
-        return Column(key or name, heading or name, "text"), [str(label) for label in self(self.data[name])]
+        """Return the column of the labels of a dimension, or of a coordinate along it: numbers where it has these."""
+        labels = self(self.data[name])
+        return Column(key or name, heading or name, "text"), labels.tolist() if labels.dtype.kind in "biuf" else [
+            *map(str, labels)
+        ]
 
     def number(self, key: str, heading: str, spec: str = ".4f", priority: int = 0, means: str = "") -> Filled:
         """Return the column of a variable of numbers."""

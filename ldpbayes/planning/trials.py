@@ -85,14 +85,16 @@ def validation(
     Examples
     --------
     >>> from ldpbayes.protocols import Channel
-    >>> test = Channel(counts=[[399, 19], [2, 103]])
+    >>> test = Channel(validated=[[399, 19], [2, 103]])
     >>> validation(test, 3330, p=[0.98, 0.02], times=[1, 10, float("inf")]).sd[:, 1].round(4).tolist()
     [0.006, 0.0036, 0.0032]
     """
     checks.instance(device, "device", AbstractProtocol, "a protocol of ldpbayes")
     law, n = device.device_law(), checks.users(n)
     if law is None:
-        raise ArgumentError("device must have probabilities that are not known exactly, by counts or Uncertain.")
+        raise ArgumentError(
+            "device must have probabilities that are not known exactly, by Channel(validated=…) or Uncertain."
+        )
     a = device.n_categories
     categories = tuple(map(str, range(a)))
     if isinstance(p, xr.DataTree):

@@ -128,10 +128,10 @@ class Channel(AbstractMatrix):
         Name of the constructor in a collection file, "channel" for a plain matrix.
     settings : dict
         The constructor's parameters, as a collection file states them.
-    counts : (b, a) array, optional
-        Of a validation study: counts[y, x] reports y of people who are known to be x. The columns are then not known
-        exactly: column x ~ Dirichlet(counts[:, x] + 1). ``matrix`` may be left out; a zero in it says that the report never
-        comes, and it becomes the mean of the law.
+    validated : (b, a) array, optional
+        Counts of a validation study: validated[y, x] reports y of people who are known to be x. The columns are then not
+        known exactly: column x ~ Dirichlet(validated[:, x] + 1). ``matrix`` may be left out; a zero in it says that the
+        report never comes, and it becomes the mean of the law.
     law : DeviceLaw, optional
         Of a design with an ``Uncertain`` parameter; its constructor makes it.
 
@@ -150,7 +150,7 @@ class Channel(AbstractMatrix):
     answers: tuple[str, ...] = None  # type: ignore[assignment]  # the numbers of the reports by default
     design: str = "channel"
     settings: dict = field(default_factory=dict)
-    counts: np.ndarray | None = None
+    validated: np.ndarray | None = None
     law: DeviceLaw | None = field(default=None, repr=False)
     name: ClassVar[str] = "channel"
     file_parameters: ClassVar[str | None] = "matrix, answers, validated = counts (reports, categories)"
@@ -163,12 +163,12 @@ class Channel(AbstractMatrix):
             answers: Sequence[str] | None = None,
             design: str = "channel",
             settings: dict[str, Any] = ...,
-            counts: ArrayLike | None = None,
+            validated: ArrayLike | None = None,
             law: DeviceLaw | None = None,
         ) -> None: ...
 
     def __post_init__(self):
-        if self.counts is not None:
+        if self.validated is not None:
             self._set_law()
         rule = "rectangular and numeric: one row a report, one column a category"
         matrix = checks.reals(self.matrix, "matrix", rule, ndim=None, finite=False)
@@ -192,25 +192,27 @@ class Channel(AbstractMatrix):
 
     def _set_law(self):
         """Make the law of the columns from the counts of a validation study, and the matrix its mean."""
-        counts = checks.reals(self.counts, "counts", "numbers, one row a report, one column a category", ndim=None)
+        counts = checks.reals(self.validated, "validated", "numbers, one row a report, one column a category", ndim=None)
         if counts.ndim != 2 or min(counts.shape) < 2 or (counts < 0).any():
             raise ArgumentError(
-                f"counts must be (reports, categories), two or more each, not negative, got {shown(self.counts)}."
+                f"validated must be (reports, categories), two or more each, not negative, got {shown(self.validated)}."
             )
         if (counts != np.floor(counts)).any():
-            raise ArgumentError(f"counts must be whole numbers of trials, got {shown(self.counts)}; shares are the matrix.")
+            raise ArgumentError(
+                f"validated must be whole numbers of trials, got {shown(self.validated)}; shares are the matrix."
+            )
         if not counts.any():
-            raise ArgumentError("counts must have a trial: all of them are 0.")
+            raise ArgumentError("validated must have a trial: all of them are 0.")
         stated = counts.shape if self.matrix is None else np.shape(self.matrix)
         if stated != counts.shape:
-            raise ArgumentError(f"counts must have the shape of matrix, {stated}, got {counts.shape}.")
+            raise ArgumentError(f"validated must have the shape of matrix, {stated}, got {counts.shape}.")
         possible = np.ones(counts.shape, bool) if self.matrix is None else np.asarray(self.matrix, dtype=float) > 0
         if (counts[~possible] > 0).any() or not possible.any(axis=0).all():
-            raise ArgumentError("counts must be 0 where matrix is, and every category must have a report.")
+            raise ArgumentError("validated must be 0 where matrix is, and every category must have a report.")
         check_entries(counts.shape[0], counts.size)
         law = DeviceLaw.of_counts(counts, possible)
         counts.setflags(write=False)
-        object.__setattr__(self, "counts", counts)
+        object.__setattr__(self, "validated", counts)
         object.__setattr__(self, "law", law)
         object.__setattr__(self, "matrix", law.mean)
 
@@ -342,9 +344,9 @@ class Channel(AbstractMatrix):
         if self.design != "channel":
             return dict(self.settings) | {name: law.setting() for name, law in laws_in(self.settings).items()}
         answers = {"answers": list(self.answers)}
-        if self.counts is None:
+        if self.validated is None:
             return {"matrix": self.matrix.tolist()} | answers
-        whole = self.counts if (self.counts % 1).any() else self.counts.astype(np.int64)
+        whole = self.validated if (self.validated % 1).any() else self.validated.astype(np.int64)
         impossible = {} if self.matrix.all() else {"matrix": self.matrix.tolist()}
         return impossible | {"validated": whole.tolist()} | answers
 
@@ -352,7 +354,7 @@ class Channel(AbstractMatrix):
     def from_parameters(cls, categories, parameters):
         validated = parameters.get("validated")
         check_parameters(cls.name, parameters, ("matrix", "answers", "validated"), () if validated else ("matrix",))
-        channel = cls(parameters.get("matrix"), parameters.get("answers"), counts=validated)
+        channel = cls(parameters.get("matrix"), parameters.get("answers"), validated=validated)
         if categories is not None and channel.n_categories != len(categories):
             raise ArgumentError(f"matrix must have one column per category ({len(categories)}), got {channel.n_categories}.")
         return channel

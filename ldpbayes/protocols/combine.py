@@ -66,7 +66,7 @@ def compose(outer, inner) -> Channel:
     return Channel(second.matrix @ first.matrix, second.answers, "compose", settings)
 
 
-def product(factors, separator=",") -> Channel:
+def product(factors, separator="/") -> Channel:
     """Several reports on one value, each by a device of its own.
 
     They are drawn independently: Q[(y₁, …, y_k), x] = Π_j Q^j[y_j, x].
@@ -124,7 +124,7 @@ def mixture(shares, factors, separator=":") -> Channel:
     return Channel(matrix, answers, "mixture", settings)
 
 
-def kronecker(factors, separator=",") -> Channel:
+def kronecker(factors, separator="/") -> Channel:
     """Several attributes of a person, each through a channel of its own, as one channel of the joint table.
 
     Q = Q¹ ⊗ … ⊗ Qᵏ on the product alphabet; the last attribute varies fastest, and answers are joined by the separator.

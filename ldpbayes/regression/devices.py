@@ -32,7 +32,7 @@ class Tried(Beside):
 
     device: Any = None
     part: ClassVar[str] = "device"
-    linear = Regression.linear
+    linear = Regression.linear  # type: ignore[assignment]  # as of a known device
 
     @classmethod
     def settings(cls, device: DeviceLaw, cells: int) -> dict[str, Any]:

@@ -295,9 +295,11 @@ def _refuse_infinite(target, z):
         raise InfeasibleError(
             "The likelihood has no maximum: it still rises while the share who deny goes to 0 or 1; use the posterior."
         )
-    moved = (prior.transform @ flattest.reshape(-1, prior.n_categories - 1)) * prior.spread[:, None]
-    size = np.abs(moved).max(axis=1)
-    named = [prior.terms[k] for k in np.argsort(-size) if size[k] > 0.3 * size.max()][:4]
+    flat = vectors[prior.spans[""], unit >= MAXIMA.unbounded * np.sqrt(np.maximum(eigenvalues, 0.0))]
+    moved = np.tensordot(prior.transform, flat.reshape(-1, prior.n_categories - 1, flat.shape[1]), 1)
+    size = np.abs(moved * prior.spread[:, None, None]).max(axis=1)
+    size = (size / size.max(axis=0)).max(axis=1)  # a direction of its own where two shares are at their ends
+    named = [term for term, share in zip(prior.terms, size, strict=True) if share > 0.3]
     at_end = logits.min(axis=0) - logits.max(axis=1).min()
     lowest = int(np.argmin(at_end))
     label = prior.categories[prior.owners[lowest]] if prior.categories else str(lowest)

@@ -97,7 +97,7 @@ def _histories(lines: list[tuple[int, float, int]]) -> str:
     return f"{reports:,} reports of {sum(n for *_, n in lines):,} users, {number} each"
 
 
-def of_spending(tree):
+def of_spending(tree: Any) -> Table | None:
     """Return how many users sent how many reports, and the level spent, or None; of many numbers, spans of them."""
     facts = facts_of(tree)
     if "epsilon_spent" not in facts:

@@ -24,6 +24,7 @@ from ldpbayes.road.ruling import rule
 from ldpbayes.robust.constants import AT_MEANS
 from ldpbayes.robust.convex import convex_maximum
 from ldpbayes.robust.enumerating import enumerate_outcomes, known_devices
+from ldpbayes.sources.door import data_of
 from ldpbayes.theory.enumeration import Enumeration
 
 #: Rule: Two posteriors agree where their means differ by at most this many Monte Carlo standard errors: chance makes 6e-5 of
@@ -77,7 +78,7 @@ def crosscheck(
 
     Parameters
     ----------
-    collection : Collection, Tally or Cells
+    collection : Collection, Tally, Cells or path-like
         Cells are compared one by one, each with the prior of one distribution, and with the laws of an uncertain device as
         if no other cell told of it. MLE, oracle and cvxpy then take the device at its means.
     prior : as in fit
@@ -91,7 +92,7 @@ def crosscheck(
     -------
     CrossCheck
     """
-    collection = as_data(collection, summaries=False)
+    collection = as_data(data_of(collection), summaries=False)
     settings = {"draws": draws, "chains": chains, "progressbar": progressbar}
     random_seed = checks.seed(random_seed)
     if collection.weighted:

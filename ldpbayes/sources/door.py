@@ -209,6 +209,11 @@ def collected(source: Any, stated: Mapping[str, Any] | None = None, **settings: 
     return _read(source, RowOptions(**settings, stated=told or None), True)
 
 
+def data_of(value: Any) -> Any:
+    """Return the reports at a path as Collection or Cells, and anything else as it is."""
+    return collected(value) if isinstance(value, (str, os.PathLike)) else value
+
+
 @files.keeping_inputs()
 def _read(source, rows, whole):
     """Return the reports of a source by the reader of its kind."""

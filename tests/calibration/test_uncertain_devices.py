@@ -9,10 +9,10 @@ import ldpbayes as lb
 from ldpbayes.protocols import Channel, Uncertain, warner
 
 DEVICES = {
-    "validated test": (Channel(counts=[[95, 12], [5, 88]]), 100),
-    "validated test, few trials": (Channel(counts=[[18, 3], [1, 9]]), 80),
+    "validated test": (Channel(validated=[[95, 12], [5, 88]]), 100),
+    "validated test, few trials": (Channel(validated=[[18, 3], [1, 9]]), 80),
     "spinner": (warner(Uncertain.counted([70, 30])), 70),
-    "three categories": (Channel(counts=[[40, 3, 1], [5, 30, 4], [1, 2, 25]]), 50),
+    "three categories": (Channel(validated=[[40, 3, 1], [5, 30, 4], [1, 2, 25]]), 50),
 }
 
 

@@ -32,7 +32,7 @@ from ldpbayes.protocols import (
     warner,
 )
 
-GELMAN = Channel(counts=[[399, 19], [2, 103]], answers=["negative", "positive"])
+GELMAN = Channel(validated=[[399, 19], [2, 103]], answers=["negative", "positive"])
 
 
 def survey(device, counts, labels=("no", "yes")):
@@ -78,7 +78,7 @@ def channels_of(device, sizes):
 )
 def test_a_test_that_was_validated(counts, expected):
     """50 of 3,330 positive in Santa Clara: flat Beta priors of the prevalence, sensitivity and specificity."""
-    data = survey(Channel(counts=counts), [3280, 50])
+    data = survey(Channel(validated=counts), [3280, 50])
     lb.fit(data, "flat", random_seed=1)
     start = time.process_time()
     result = lb.fit(data, "flat", random_seed=1)
@@ -106,8 +106,8 @@ DESIGNS = [
     (forced_response(Uncertain((75, 25)), [1, 1]), [80, 120]),
     (forced_response(Uncertain((75, 25)), Uncertain((2, 5))), [80, 120]),
     (christofides(Uncertain((3, 7))), [30, 70]),
-    (Channel(counts=[[400, 19], [0, 103]]), [3000, 30]),
-    (Channel(counts=[[2, 1], [1, 2]]), [60, 40]),
+    (Channel(validated=[[400, 19], [0, 103]]), [3000, 30]),
+    (Channel(validated=[[2, 1], [1, 2]]), [60, 40]),
 ]
 
 
@@ -152,7 +152,7 @@ def test_weighted_draws_agree_with_quadrature():
     [
         (warner(0.7), warner(Uncertain((7e6, 3e6)))),
         (unrelated_question(0.7, 0.2), unrelated_question(Uncertain((7e6, 3e6)), Uncertain((2e9, 8e9)))),
-        (Channel([[0.9, 0.2], [0.1, 0.8]]), Channel(counts=[[9e6, 2e6], [1e6, 8e6]])),
+        (Channel([[0.9, 0.2], [0.1, 0.8]]), Channel(validated=[[9e6, 2e6], [1e6, 8e6]])),
     ],
 )
 def test_a_law_like_a_point_is_the_known_design(known, uncertain):
@@ -163,7 +163,7 @@ def test_a_law_like_a_point_is_the_known_design(known, uncertain):
 
 def test_three_categories_against_importance_weights():
     """P and the columns drawn from their laws, weighted by the likelihood of the reports."""
-    device, counts = Channel(counts=[[40, 3, 1], [5, 30, 4], [1, 2, 25]]), np.array([150, 90, 60])
+    device, counts = Channel(validated=[[40, 3, 1], [5, 30, 4], [1, 2, 25]]), np.array([150, 90, 60])
     result = lb.fit(survey(device, counts, "abc"), "flat", random_seed=1)
     rng, size = np.random.default_rng(0), 400_000
     p, q = rng.dirichlet(np.ones(3), size), device.law.channel(device.law.sample(size, rng))
@@ -238,7 +238,7 @@ def test_answers_that_a_device_may_exchange_are_a_mode_of_all_cells():
     [
         (warner(Uncertain.counted([90, 10])), []),
         (warner(Uncertain.counted([3, 1])), [(0, 1)]),
-        (Channel(counts=[[20, 1, 0], [0, 2, 1], [0, 2, 3]]), [(1, 2)]),
+        (Channel(validated=[[20, 1, 0], [0, 2, 1], [0, 2, 3]]), [(1, 2)]),
     ],
     ids=["many trials", "few", "of two of three"],
 )
@@ -287,7 +287,7 @@ def test_two_uncertain_devices_have_a_probability_each():
 
 def test_a_report_that_never_comes():
     """A zero of the matrix says so, and the column has a law over the others."""
-    device = Channel([[0.9, 0], [0.1, 1]], counts=[[95, 0], [5, 40]])
+    device = Channel([[0.9, 0], [0.1, 1]], validated=[[95, 0], [5, 40]])
     assert device.matrix.tolist() == [[96 / 102, 0.0], [6 / 102, 1.0]]
     assert len(device.law.unknowns) == 1
     mean, *_ = by_grid(channels_of(device, (4000,)), [60, 40], (1, 1))
@@ -303,9 +303,9 @@ def test_a_report_that_never_comes():
         (lambda: warner({"law": [1, 2]}), ArgumentError, "p must"),
         (lambda: warner([90, 30]), ArgumentError, "counted"),
         (lambda: kuk(0.8, Uncertain((1, 2)), cards=3), ArgumentError, "cards"),
-        (lambda: Channel(counts=[1, 2]), ArgumentError, "counts"),
-        (lambda: Channel([[0.9, 0], [0.1, 1]], counts=[[9, 1], [1, 9]]), ArgumentError, "counts"),
-        (lambda: Channel(np.eye(2), counts=np.ones((3, 2))), ArgumentError, "counts"),
+        (lambda: Channel(validated=[1, 2]), ArgumentError, "counts"),
+        (lambda: Channel([[0.9, 0], [0.1, 1]], validated=[[9, 1], [1, 9]]), ArgumentError, "counts"),
+        (lambda: Channel(np.eye(2), validated=np.ones((3, 2))), ArgumentError, "counts"),
         (lambda: lb.estimators.MLE()(survey(GELMAN, [9, 1])), InfeasibleError, "known()"),
         (lambda: lb.estimators.Oracle()(survey(GELMAN, [9, 1])), InfeasibleError, "known()"),
         (lambda: lb.protocols.compose(GELMAN, warner(0.7)), InfeasibleError, "known()"),
@@ -330,7 +330,7 @@ def test_a_prior_over_all_cells_goes_with_a_device_that_trials_fix():
         }
         return lb.fit(lb.Cells(tallies, by="group"), "hierarchical", random_seed=1)["summary"].to_dataset()
 
-    tried, known = fitted(Channel(counts=counts)), fitted(Channel(counts / counts.sum(axis=0)))
+    tried, known = fitted(Channel(validated=counts)), fitted(Channel(counts / counts.sum(axis=0)))
     of_p = {"target": "distribution"}
     np.testing.assert_allclose(
         tried["mean"].sel(of_p), known["mean"].sel(of_p), atol=0.1 * float(known["sd"].sel(of_p).min())
@@ -387,7 +387,7 @@ def test_ends_of_a_share_that_may_be_zero(trials, cells):
     This part is thin and far from the mode. A proposal about the mode has no draws there, so that the errors of the ends
     cannot know of it: the lower end was .036 with an error of .001, where .021 is right.
     """
-    device = Channel(counts=trials)
+    device = Channel(validated=trials)
     p, weights = by_prior(device, cells, 2_000_000)
     reference = ends_of_weighted_draws(p, weights, 0.95)
     made = [survey(device, counts) for counts in cells]
@@ -405,7 +405,7 @@ def test_ends_of_a_share_that_may_be_zero(trials, cells):
 @pytest.mark.parametrize("prior", ["flat", "learnt", "smooth", "floor"])
 def test_every_named_prior_has_a_gradient_beside_a_device(prior):
     """Of the smooth prior a setting had the name of a method: fits through an uncertain device ended in a traceback."""
-    device = Channel(counts=[[40, 3, 1], [5, 30, 4], [1, 2, 25]])
+    device = Channel(validated=[[40, 3, 1], [5, 30, 4], [1, 2, 25]])
     problem = problem_of(with_outcomes(survey(device, [150, 90, 60], ["a", "b", "c"])), prior)
     target = Target(problem.prior, Apart(problem.likelihoods))
     z = np.random.default_rng(1).normal(0, 0.5, problem.prior.n_unknowns)
@@ -417,7 +417,7 @@ def test_every_named_prior_has_a_gradient_beside_a_device(prior):
 
 def test_integrals_stay_where_reports_have_weights():
     """Two seeds print the same numbers; with equal weights they are those of the sample without any."""
-    device, n = Channel(counts=[[118, 9], [42, 31]], answers=["no", "yes"]), 600
+    device, n = Channel(validated=[[118, 9], [42, 31]], answers=["no", "yes"]), 600
     rng = np.random.default_rng(1)
     table = {"answer": rng.choice(["no", "yes"], n), "w": rng.choice([1.0, 4.0], n), "one": np.ones(n)}
     frame = pa.table(table)

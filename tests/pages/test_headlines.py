@@ -237,7 +237,7 @@ KINDS = {
     ),
     "validation": (
         lb.planning.validation,
-        {"device": lambda: lb.protocols.Channel(counts=[[399, 19], [2, 103]])},
+        {"device": lambda: lb.protocols.Channel(validated=[[399, 19], [2, 103]])},
         {"n": 3330},
         first("sd"),
         ".2g",

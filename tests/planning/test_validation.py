@@ -22,8 +22,8 @@ def fitted(device, n=2000):
 @pytest.mark.parametrize("times", [1, 4])
 def test_the_sd_is_that_of_the_posterior(times):
     counts = np.array([[950, 100], [50, 900]])
-    found = validation(Channel(counts=counts - 1), 2000, p=P, times=[times, np.inf])
-    assert found.sd[0, 1] == pytest.approx(fitted(Channel(counts=times * counts - 1)), rel=0.03)
+    found = validation(Channel(validated=counts - 1), 2000, p=P, times=[times, np.inf])
+    assert found.sd[0, 1] == pytest.approx(fitted(Channel(validated=times * counts - 1)), rel=0.03)
     assert found.sd[1, 1] == pytest.approx(fitted(Channel(counts / counts.sum(axis=0))), rel=0.02)
     assert "known" in found.sentence
 
@@ -45,7 +45,7 @@ def test_two_uncertain_columns_are_generalized_least_squares(counts, n, p):
     weights = zip((rates, *columns.T), (1 / n, (1 - p) ** 2 / (total[0] + 1), p**2 / (total[1] + 1)), strict=True)
     within = sum(weight * (np.diag(x) - np.outer(x, x)) for x, weight in weights)[:-1, :-1]
     apart = (columns[:, 1] - columns[:, 0])[:-1]
-    found = validation(Channel(counts=counts), n, p=[1 - p, p], times=[1]).sd[0]
+    found = validation(Channel(validated=counts), n, p=[1 - p, p], times=[1]).sd[0]
     assert found == pytest.approx([(apart @ np.linalg.solve(within, apart)) ** -0.5] * 2, rel=1e-9)
 
 
@@ -55,13 +55,13 @@ def test_a_probability_of_a_design():
 
 
 def test_three_categories_have_an_sd_each():
-    found = validation(Channel(counts=[[40, 3, 1], [5, 30, 4], [1, 2, 25]]), 1000)
+    found = validation(Channel(validated=[[40, 3, 1], [5, 30, 4], [1, 2, 25]]), 1000)
     assert found.sd.shape == (5, 3)
     assert (np.diff(found.sd, axis=0) < 0).all()
 
 
 def test_the_picture_has_the_sds_and_the_known_device():
-    study = validation(Channel(counts=[[399, 19], [2, 103]]), 3330, p=P, times=[10, 1, np.inf])
+    study = validation(Channel(validated=[[399, 19], [2, 103]]), 3330, p=P, times=[10, 1, np.inf])
     axes = study.plot()
     trials, known = axes.lines
     assert trials.get_xdata().tolist() == [1, 10] and trials.get_ydata().tolist() == study.sd[[1, 0], 1].tolist()
@@ -83,7 +83,7 @@ def test_what_is_refused(call, error):
 
 
 def test_shares_and_names_are_those_of_a_result():
-    device = Channel(counts=[[399, 19], [2, 103]])
+    device = Channel(validated=[[399, 19], [2, 103]])
     found = lb.fit(lb.Collection(["no", "yes"], [lb.Tally(device, [0, 1], [3280, 50])]), "flat", random_seed=1)
     study = validation(device, 3330, p=found)
     mean = found["summary"]["mean"].sel(target="distribution").values

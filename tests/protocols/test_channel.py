@@ -97,7 +97,7 @@ def test_kronecker_is_the_product_of_two_answers():
     assert joint.n_categories == joint.n_outputs == 4
     first, second = designs.warner(0.8).matrix, designs.triangular(0.4).matrix
     for y, answer in enumerate(joint.answers):
-        left, right = answer.split(",")
+        left, right = answer.split("/")
         i, j = ("no", "yes").index(left), ("neither", "at least one").index(right)
         for x in range(4):
             assert joint.matrix[y, x] == pytest.approx(first[i, x // 2] * second[j, x % 2])

@@ -53,7 +53,7 @@ def test_product_lists_every_pair_of_answers():
     result = product([GRR3, FORCED3, COHORT3])
     expected = [a * b * c for a in GRR3.channel() for b in FORCED3.matrix for c in COHORT3.channel()]
     np.testing.assert_allclose(result.matrix, expected, rtol=1e-13)
-    assert result.answers[:2] == ("0,0,0 0", "0,0,0 1")
+    assert result.answers[:2] == ("0/0/0 0", "0/0/0 1")
 
 
 def test_mixture_stacks_the_weighted_channels():

@@ -49,11 +49,11 @@ CASES = {
     "crosswise": (designs.crosswise(0.7, answers=YES_NO), YES_NO, YES_NO, (60, 40)),
     "crosswise, its own answers": (designs.crosswise(0.7), ("different", "same"), ("different", "same"), (60, 40)),
     "triangular": (designs.triangular(0.3), ("neither", "at least one"), ("neither", "at least one"), (40, 60)),
-    "product": (product([designs.warner(0.7), designs.warner(0.8)]), YES_NO, ("no,no", "no,yes", "yes,yes"), (40, 35, 25)),
+    "product": (product([designs.warner(0.7), designs.warner(0.8)]), YES_NO, ("no/no", "no/yes", "yes/yes"), (40, 35, 25)),
     "kronecker": (
         kronecker([designs.warner(0.7), designs.direct(3, FRUIT)]),
         JOINED,
-        tuple(x.replace("/", ",") for x in JOINED),
+        JOINED,
         (30, 20, 15, 14, 11, 10),
     ),
     "grr": (lb.GRR(3, 1.0), FRUIT, FRUIT, (50, 30, 20)),

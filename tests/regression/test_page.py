@@ -196,7 +196,7 @@ def test_curves_are_not_denied_and_parameters_stand_in_tables_of_their_own():
         assert row[0] == f"{formula} from 0 to 5" and row[0] in pages[formula].summary
         assert f"{row[1]:#.3g}" in pages[formula].summary and f"{row[3][0]:#.3g}" in pages[formula].summary
     assert "predictions" in pages["rw(age)"].summary and "Curves" in [table.title for table in pages["rw(age)"].tables]
-    test = lb.protocols.Channel(counts=[[190, 15], [10, 85]], answers=["no", "yes"])
+    test = lb.protocols.Channel(validated=[[190, 15], [10, 85]], answers=["no", "yes"])
     page = lb.show(lb.regress(frame, "ill ~ age + (1|g)", test, **settings))
     rows = {table.title: [row[0] for row in table.rows] for table in page.tables}
     assert rows["Coefficients: log odds of yes against no"] == ["Intercept", "age", "sd of 1|g"]

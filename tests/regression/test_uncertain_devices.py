@@ -18,7 +18,7 @@ from ldpbayes.regression import devices, predictor_target
 
 pytestmark = pytest.mark.filterwarnings("ignore:(The prior decides|Prior and reports disagree|Without any report)")
 
-TEST = Channel(counts=[[95, 12], [5, 88]], answers=["negative", "positive"])
+TEST = Channel(validated=[[95, 12], [5, 88]], answers=["negative", "positive"])
 COUNTS = {-1: [140, 60], 1: [100, 100]}
 
 
@@ -111,7 +111,7 @@ def test_the_gradient_is_that_of_the_density():
     from ldpbayes.regression.devices import Tried
 
     rng = np.random.default_rng(1)
-    device = Channel(counts=[[40, 3, 1], [5, 30, 4], [1, 2, 25]]).law
+    device = Channel(validated=[[40, 3, 1], [5, 30, 4], [1, 2, 25]]).law
     design = np.column_stack([np.ones(4), rng.standard_normal(4)])
     prior = Tried(design, ("Intercept", "x"), 3, 2.5, (), np.ones(4), **Tried.settings(device, 4))
     z, slope = 0.3 * rng.standard_normal(prior.n_unknowns), rng.standard_normal((4, 9))
@@ -125,7 +125,7 @@ def test_the_gradient_is_that_of_the_density():
     np.testing.assert_allclose(prior.gradient(z), density, atol=1e-6)
 
 
-@pytest.mark.parametrize("device", [Channel(counts=[[40, 3, 1], [5, 30, 4], [1, 2, 25]]), warner(Uncertain((90, 10)))])
+@pytest.mark.parametrize("device", [Channel(validated=[[40, 3, 1], [5, 30, 4], [1, 2, 25]]), warner(Uncertain((90, 10)))])
 def test_what_is_compiled_is_the_plain_density(device):
     """Of one point, of many, and of a chain with the law of the device; a device that errs always or never is finite."""
     rng, a = np.random.default_rng(1), device.n_categories
@@ -165,7 +165,7 @@ def test_what_is_compiled_is_the_plain_density(device):
     "device",
     [
         TEST,
-        Channel(counts=[[40, 3], [5, 30], [1, 9]], answers=["negative", "positive", "unclear"]),
+        Channel(validated=[[40, 3], [5, 30], [1, 9]], answers=["negative", "positive", "unclear"]),
         warner(Uncertain((90, 10))),
     ],
 )
@@ -194,7 +194,7 @@ def _named(names, device):
 
 
 # ---- maximum likelihood --------------------------------------------------------------------------------------------------
-UNCLEAR = Channel(counts=[[40, 3], [5, 30], [1, 9]], answers=["negative", "positive", "unclear"])
+UNCLEAR = Channel(validated=[[40, 3], [5, 30], [1, 9]], answers=["negative", "positive", "unclear"])
 TRIALS = {"p": (90, 30)}
 
 
@@ -226,7 +226,7 @@ def channel_of(device, theta):
         return np.array([[p, 1 - p], [1 - p, p]]), yes * np.log(p) + no * np.log(1 - p)
     free = theta.reshape(2, -1).T
     q = np.concatenate([1 - free.sum(axis=0, keepdims=True), free])
-    return q, (np.array(device.counts) * np.log(q)).sum()
+    return q, (np.array(device.validated) * np.log(q)).sum()
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_a_maximum_has_the_average_share_with_the_error_of_the_device(formula, t
     """P = (λ − h)/(g − h), with the binomial variances of reports and of both columns of trials, by hand."""
     trials, n = np.array([[90, 12], [10, 48]]), np.array([748, 252, 741, 259])
     data = pd.DataFrame({"x": [-1, -1, 1, 1], "answer": [0, 1, 0, 1], "n": n})
-    device = Channel(counts=trials)
+    device = Channel(validated=trials)
     found = lb.regress(data, formula, device, report="answer", count="n", categories=["no", "yes"], method="mle")
     (low, high), share = trials[1] / trials.sum(axis=0), n[1::2].sum() / n.sum()
     p = (share - low) / (high - low)
@@ -311,7 +311,7 @@ def test_a_maximum_has_the_average_share_with_the_error_of_the_device(formula, t
 
 def test_a_device_that_errs_more_than_reports_allow_has_no_maximum():
     """Nobody who had none was positive in the trials, and a tenth of the reports less than that would be."""
-    never = Channel(counts=[[95, 12], [0, 88]], answers=["negative", "positive"])
+    never = Channel(validated=[[95, 12], [0, 88]], answers=["negative", "positive"])
     with pytest.raises(InfeasibleError, match="'negative given no' of the device"):
         fitted(never, method="mle")
     half = warner(Uncertain((5, 0.5)))
@@ -490,7 +490,7 @@ def test_a_slope_that_may_be_a_step_has_its_tail():
     yes = [16, 37, 46, 37, 46, 44, 46, 40, 61, 66, 57, 57, 57]
     ages = np.arange(17, 78, 5)
     frame = pd.DataFrame({"age": np.tile(ages, 2), "answer": np.repeat(["no", "yes"], 13), "n": no + yes})
-    device = Channel(counts=[[118, 9], [42, 31]], answers=["no", "yes"])
+    device = Channel(validated=[[118, 9], [42, 31]], answers=["no", "yes"])
     found = lb.regress(frame, "answer ~ age", device, count="n", categories=["no", "yes"], random_seed=2)
     assert "Beta(119, 43) for no given no; Beta(32, 10) for yes given yes" in found.attrs["prior"]
     summary = found["summary"].to_dataset().sel(category="yes")

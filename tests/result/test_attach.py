@@ -221,7 +221,7 @@ def test_a_random_device_is_that_of_each_draw(tmp_path):
     share, specificity, sensitivity = rng.beta(3, 200, size), rng.beta(400, 3, size), rng.beta(104, 20, size)
     p = np.stack([1 - share, share], axis=-1)
     device = np.stack([specificity, 1 - sensitivity, 1 - specificity, sensitivity], axis=-1).reshape(*size, 2, 2)
-    uncertain = Channel(counts=[[399, 19], [2, 103]], answers=["negative", "positive"])
+    uncertain = Channel(validated=[[399, 19], [2, 103]], answers=["negative", "positive"])
     q = np.einsum("cdyx,cdx->cdy", device, p)
     yes = device[..., 1] * share[..., None] / q
     users = np.array([3280, 50])

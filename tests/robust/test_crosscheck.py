@@ -314,7 +314,7 @@ def test_the_page_of_cells_has_a_row_for_each_and_for_each_share(monkeypatch):
 
 
 TRIED = {
-    "test": (Channel(counts=[[399, 19], [2, 103]]), [3280, 50]),
+    "test": (Channel(validated=[[399, 19], [2, 103]]), [3280, 50]),
     "spinner": (designs.warner(Uncertain.counted([70, 30])), [60, 40]),
     "two shares": (designs.forced_response(Uncertain((75, 25)), Uncertain((2, 5))), [12, 9]),
 }
@@ -331,7 +331,7 @@ def test_the_sum_over_outcomes_of_an_uncertain_device_is_its_quadrature(name):
 
 def test_an_uncertain_device_beside_direct_questions_by_importance_weights():
     """Three categories, a known channel and one whose columns are uncertain: the sum against draws from the prior."""
-    device, asked = Channel(counts=[[9, 1, 0], [2, 8, 1], [1, 1, 6]]), Channel(np.eye(3))
+    device, asked = Channel(validated=[[9, 1, 0], [2, 8, 1], [1, 1, 6]]), Channel(np.eye(3))
     data = Collection(list("abc"), [Tally(device, [0, 1, 2], [5, 2, 4], "a"), Tally(asked, [0, 2], [3, 1], "b")])
     wide = with_outcomes(data)
     summed = enumerate_outcomes(wide, prior_for("flat", wide))

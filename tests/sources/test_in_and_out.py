@@ -89,5 +89,5 @@ def test_columns_of_bits_with_the_names_of_the_categories_stand_in_their_order()
 
 
 def test_shares_are_no_trials():
-    with pytest.raises(lb.errors.ArgumentError, match="counts"):
-        lb.protocols.Channel(counts=[[0.95, 0.15], [0.05, 0.85]])
+    with pytest.raises(lb.errors.ArgumentError, match="whole numbers of trials"):
+        lb.protocols.Channel(validated=[[0.95, 0.15], [0.05, 0.85]])
