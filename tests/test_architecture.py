@@ -63,7 +63,6 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 FAMILIES = ("estimators", "planning", "methods", "theory")
 #: What several members of a family may share.
 SHARED = {
-    "estimators.constants",
     "estimators.base",
     "estimators.estimate",
     "estimators.linearized",

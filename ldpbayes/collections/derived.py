@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.collections.constants import TINY
 from ldpbayes.errors import DataError, shown
+
+#: Mathematics: Shares below this one are drawn again in logarithms, where a derived quantity divides by them.
+TINY = 1e-290
 
 
 def check_text(value: object, name: str) -> str:

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ldpbayes.collections.constants import MAX_OUTCOMES
 from ldpbayes.collections.noncompliance import extended
 from ldpbayes.collections.tally import Tally
 from ldpbayes.errors import ArgumentError, InfeasibleError
 from ldpbayes.protocols.outcomes import DeviceOutcomes
 from ldpbayes.protocols.uncertain import DeviceLaw
+
+#: Memory: Outcomes of all uncertain devices of a collection: each is a category of the likelihood.
+MAX_OUTCOMES = 2**12
 
 
 def over_outcomes(protocols: Mapping[str, Any], categories: Sequence[str]) -> tuple[dict, tuple[str, ...]]:

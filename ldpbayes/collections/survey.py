@@ -12,11 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ldpbayes import checks
-from ldpbayes.collections.constants import LARGEST_WEIGHT, RANK_TOLERANCE
 from ldpbayes.collections.tally import rows_weighed
 from ldpbayes.errors import ArgumentError, DataError, listed, shown
 from ldpbayes.likelihoods import Rows, StackedRows
 
+#: Mathematics: Directions in which the scores vary by less than this share of the largest variance carry no information.
+RANK_TOLERANCE = 1e-10
+#: Mathematics: Weights above are no weights of a sample; their squares would overflow.
+LARGEST_WEIGHT = 1e100
 #: What weights leave out.
 NO_USERS = "The respondents' own frequencies F and the evidence have no meaning under weights and are left out."
 #: What is said of cells some of which have weights; the numbers of each are facts about it.

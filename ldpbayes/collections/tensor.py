@@ -17,12 +17,15 @@ from pytensor.xtensor.type import XTensorVariable
 from ldpbayes import checks
 from ldpbayes.collections.cells import Cells
 from ldpbayes.collections.collection import Collection
-from ldpbayes.collections.constants import MAX_ENTRIES, ROUNDING
 from ldpbayes.compiling import give_pytensor_a_folder, model_data
 from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
 from ldpbayes.likelihoods import Summary
 from ldpbayes.protocols.formats import places
 
+#: Memory: Dense likelihood rows with more entries than this do not go into a PyMC model.
+MAX_ENTRIES = 2**25
+#: Mathematics: Shares down to this far below zero are those of a model that computes the last as one less the others.
+ROUNDING = 1e-9
 #: Time: Protocols with at most this many possible reports are observed as one multinomial over all of them (GRR: any
 #: number).
 MAX_OUTPUTS = 1024

@@ -10,7 +10,7 @@ from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import graph_inputs
 
 from ldpbayes.collections import tensor
-from ldpbayes.collections.constants import ROUNDING
+from ldpbayes.collections.tensor import ROUNDING
 from ldpbayes.compiling import model_data
 from ldpbayes.errors import ArgumentError, InfeasibleError, listed, shown
 

@@ -5,9 +5,10 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.arguments import explained
 from ldpbayes.errors import ArgumentError
-from ldpbayes.estimators.constants import RANK_TOLERANCE
 from ldpbayes.likelihoods.expansion import shared_part
 
+#: Mathematics: Information below this share of the largest counts as none: the reports do not identify that direction.
+RANK_TOLERANCE = 1e-10
 #: Time: Up to this many multiplications the information matrix is formed exactly; above it, diagonal plus rank one.
 EXACT_INFORMATION_OPERATIONS = 4e9
 #: Relative rounding error of the information matrix, per category.

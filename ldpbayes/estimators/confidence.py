@@ -13,12 +13,16 @@ from ldpbayes.arrays import FloatArray, log_choose
 from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.errors import ArgumentError
 from ldpbayes.estimators.base import observed_information, tangent_covariance
-from ldpbayes.estimators.constants import REACH, SLACK
 from ldpbayes.estimators.mle import maximize
 from ldpbayes.inference.ends import normal_reach, tails
 from ldpbayes.likelihoods import DenseRows, Rows
 from ldpbayes.protocols.base import Binomials, PairRates
 
+#: Mathematics: Terms further from the mean than so many of the largest standard deviations have less than 1e-14 of all.
+REACH = 8
+#: Mathematics: Others are expanded at their saddle point, whose tails are right to a relative half per cent: so much is
+#: given away.
+SLACK = 0.99
 #: Mathematics: Sums of two binomials of a smaller variance are added up term by term.
 SUMMED_VARIANCE = 25.0
 #: Time: The profile likelihood is maximized anew at every end where there are at most so many categories and entries of

@@ -6,7 +6,9 @@ from scipy.linalg import helmert
 from ldpbayes.collections.survey import DesignEffect
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.estimators.base import tangent_covariance
-from ldpbayes.estimators.constants import MAX_ENTRIES
+
+#: Memory: Likelihood rows with more entries than this are not written out.
+MAX_ENTRIES = 2**26
 
 
 def scores_of(

@@ -9,8 +9,9 @@ from ldpbayes import checks
 from ldpbayes.arguments import explained
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.estimators.base import estimate_array, project
-from ldpbayes.estimators.constants import MAX_NODES
 
+#: Memory: Quadrature nodes times categories of a power law, in the largest array.
+MAX_NODES = 2**16
 #: Describes what all of them take and return.
 _described = explained({"estimate": "estimate : (a,) array"}, {"Returns": "(a,) array"})
 

@@ -12,11 +12,12 @@ import numpy as np
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, shown
 from ldpbayes.priors.base import AbstractPrior
-from ldpbayes.priors.constants import MAX_LAWS
 from ldpbayes.priors.dirichlet import Dirichlet
 from ldpbayes.priors.naming import as_prior
 from ldpbayes.priors.tree import AbstractTree
 
+#: Memory: Most laws by which respondents may ignore the device.
+MAX_LAWS = 1000
 #: Rule: The prior of the share who ignore the device: one in ten in the mean, a quarter or more with probability 0.075.
 BETA = (1.0, 9.0)
 #: Rule: The prior of the share of a category who deny it: uniform.

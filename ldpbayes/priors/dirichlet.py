@@ -11,11 +11,12 @@ from ldpbayes import checks
 from ldpbayes.compiling import model_data
 from ldpbayes.errors import ArgumentError
 from ldpbayes.priors.base import AbstractPrior
-from ldpbayes.priors.constants import INTEGRALS, NATS, ROUNDING
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
 
+#: Mathematics: Relative error of the moments of P by integrals, and that by rounding alone; error of their log-evidence.
+INTEGRALS, ROUNDING, NATS = 1e-9, 1e-12, 1e-6
 #: Rule: Up to this many categories the PyMC variable breaks a stick; above, it normalizes independent variables. A stick has
 #: no free direction beside tight ones, which strong reports of few categories need; but its steps depend on all before it,
 #: and of 100 categories and 10,000 reports the variables of Jeffreys' prior gave 4,428 effective draws a CPU second,

@@ -19,13 +19,16 @@ from ldpbayes.errors import CellsError
 from ldpbayes.inference.bending import ScaledEffects
 from ldpbayes.priors.base import AbstractPrior, NormalLaw, QuantileLaw
 from ldpbayes.priors.compliance import Compliance, Denial, over_cells
-from ldpbayes.priors.constants import FAR, POINTS
 from ldpbayes.priors.naming import as_prior
 
 if TYPE_CHECKING:
     from pytensor.tensor.variable import TensorVariable
 
     from ldpbayes.collections import Cells
+
+#: Mathematics: Quantiles of shares are tabulated at so many points, as far into the tails of a normal law as these are
+#: floats.
+FAR, POINTS = 37.0, 1481
 
 
 @functools.lru_cache(maxsize=64)

@@ -15,8 +15,9 @@ from scipy.linalg import helmert
 from ldpbayes import checks
 from ldpbayes.errors import ArgumentError, listed, shown
 from ldpbayes.priors.base import AbstractSoftmax, Law, Linear, NormalLaw, ScaleLaw, Term, softmax
-from ldpbayes.priors.constants import NULL
 
+#: Mathematics: Eigenvalues of a graph's Laplacian below this share of the largest are zero: one for each connected part.
+NULL = 1e-9
 #: Time: Most cells whose effects engines compute by a matrix of cells × cells. The bank's 317 problems never cross it.
 MAX_ROOT = 500
 

@@ -15,8 +15,9 @@ from ldpbayes import checks
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.likelihoods.tensor import along_axes
 from ldpbayes.priors.base import AbstractSoftmax, Law, NormalLaw, ScaleLaw
-from ldpbayes.priors.constants import MAX_BASIS
 
+#: Memory: The basis of a log-linear model is written out up to so many entries. The bank's 317 problems never cross it.
+MAX_BASIS = 2**24
 #: Grid of log(σ/scale) for integrals over the sd of the interactions of one order.
 GRID = np.linspace(-14.0, 4.5, 371)
 #: Knots of log(square/scale²), square the sum of squares of the effects of a batch: its density is constant below the first,

@@ -17,7 +17,6 @@ from ldpbayes.errors import ArgumentError, DataError, shown
 from ldpbayes.protocols.base import AbstractProtocol, check_parameters, float_above, passed_on
 from ldpbayes.protocols.columns import Bytes, Integers, ListColumn, refuse
 from ldpbayes.protocols.registry import inner_protocol
-from ldpbayes.repeated.constants import HEAD, TOGETHER
 from ldpbayes.repeated.histories import (
     MAX_HISTORIES,
     MAX_TIMES,
@@ -25,6 +24,11 @@ from ldpbayes.repeated.histories import (
     Rates,
     check_times,
 )
+
+#: Format: Bytes of the number of reports.
+HEAD = 4
+#: Memory: Entries of rows of single reports that are in memory together.
+TOGETHER = 2**22
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,18 @@ from ldpbayes.protocols.base import MAX_LISTED, AbstractProtocol, Ancillary, log
 from ldpbayes.protocols.decoding import SupportDecoder
 from ldpbayes.protocols.formats import Histories
 from ldpbayes.protocols.laws import ListLaw, SupportLaw
-from ldpbayes.repeated.constants import MAX_EXACT_TIMES, MAX_HISTORIES, MAX_ROW_ENTRIES, MAX_TIMES
 
 if TYPE_CHECKING:
     from ldpbayes.likelihoods import Rows
 
-
+#: Memory: Most reports of one user.
+MAX_TIMES = 2**16
+#: Memory: Entries of the rows of histories: 2 GiB of doubles.
+MAX_ROW_ENTRIES = 2**28
+#: Memory: Histories that are listed.
+MAX_HISTORIES = 2**16
+#: Mathematics: Above so many reports the exact level is its limit, to the last digit of any setting of use.
+MAX_EXACT_TIMES = 2**12
 Times = int | Mapping[int, int] | Sequence[tuple[int, int]] | None
 
 

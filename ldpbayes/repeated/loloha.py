@@ -9,7 +9,7 @@ import numpy as np
 from ldpbayes import checks, entropy, hashing
 from ldpbayes.arrays import blocks
 from ldpbayes.protocols.local_hashing import LocalHashing
-from ldpbayes.repeated.constants import TOGETHER
+from ldpbayes.repeated.fresh import TOGETHER
 from ldpbayes.repeated.histories import Rates, Times, constant, counts_of
 from ldpbayes.repeated.memoized_grr import AbstractMemoizedSymbols, instant_level, with_instant
 

@@ -15,7 +15,6 @@ from ldpbayes.arrays import blocks, log_multinomial
 from ldpbayes.errors import ArgumentError
 from ldpbayes.protocols.base import float_below
 from ldpbayes.protocols.grr import GRR
-from ldpbayes.repeated.constants import COUNTED_TOGETHER
 from ldpbayes.repeated.histories import (
     AbstractHistories,
     Rates,
@@ -26,6 +25,8 @@ from ldpbayes.repeated.histories import (
     counts_of,
 )
 
+#: Memory: Entries of the chances from which counts are drawn together.
+COUNTED_TOGETHER = 2**20
 RULES = ("exact", "published")
 _EXACT = Context(prec=80)
 

@@ -11,7 +11,7 @@ from ldpbayes.pages.page import Column, Figure, Kind, Note, Page
 from ldpbayes.pages.prose import as_sentences, sourced
 from ldpbayes.pages.tables import TableRows, filled
 from ldpbayes.plots.base import NAMES
-from ldpbayes.robust.constants import AT_MEANS
+from ldpbayes.robust.crosschecking import AT_MEANS
 
 #: Which column is left out first where there is little room: the largest number; 4 unless stated.
 _PRIORITY = {"mle": 3, "oracle": 5}

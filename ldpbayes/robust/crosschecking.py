@@ -21,12 +21,13 @@ from ldpbayes.inference.ends import tails
 from ldpbayes.presenting import recorded
 from ldpbayes.priors import DEFAULT, prior_for
 from ldpbayes.road.ruling import rule
-from ldpbayes.robust.constants import AT_MEANS
 from ldpbayes.robust.convex import convex_maximum
 from ldpbayes.robust.enumerating import enumerate_outcomes, known_devices
 from ldpbayes.sources.door import data_of
 from ldpbayes.theory.enumeration import Enumeration
 
+#: Display: What a cross-check of an uncertain device says of the estimates beside it.
+AT_MEANS = "MLE, oracle and cvxpy take the probabilities of the device at their means: they have none of its uncertainty."
 #: Rule: Two posteriors agree where their means differ by at most this many Monte Carlo standard errors: chance makes 6e-5 of
 #: all categories differ by more, one of a hundred in .6 % of the checks. At half it is 5 % of all categories; double, of
 #: 4,000 independent draws, is .13 posterior sd, more than LIMITS.end_error.

@@ -8,7 +8,9 @@ import numpy as np
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import InfeasibleError
 from ldpbayes.protocols.formats import split_cohorts
-from ldpbayes.robust.constants import WRITTEN_ENTRIES
+
+#: Memory: Distinct reports times categories beyond which probabilities are not written out: 16 MB.
+WRITTEN_ENTRIES = 2_000_000
 
 
 def grr(protocol: Any, reports: np.ndarray) -> np.ndarray:

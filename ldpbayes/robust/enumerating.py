@@ -10,7 +10,9 @@ from scipy.special import gammaln
 from ldpbayes.arrays import FloatArray
 from ldpbayes.collections import Collection, Tally
 from ldpbayes.errors import InfeasibleError
-from ldpbayes.robust.constants import SUMMED_NUMBERS
+
+#: Memory: Counts of a sum over tallies that are held at a time: 80 MB.
+SUMMED_NUMBERS = 10_000_000
 
 
 class SummedMoments(NamedTuple):

@@ -19,8 +19,9 @@ from ldpbayes.plots.base import (
     one_of,
     wrapped,
 )
-from ldpbayes.robust.constants import CATEGORIES
 
+#: Display: Categories of the table and the figure of a hull, the largest estimates first.
+CATEGORIES = 20
 #: What the arguments of these figures must be.
 HULL = {"result": one_of("ldpbayes.robust.contamination", "ContaminationHull", "what contamination_hull returned")}
 CHECK = {"result": one_of("ldpbayes.robust.crosschecking", "CrossCheck", "what crosscheck returned")}

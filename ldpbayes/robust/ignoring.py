@@ -17,8 +17,11 @@ from ldpbayes.fitness.nested import need_noncompliers
 from ldpbayes.likelihoods import DenseRows
 from ldpbayes.methods.problem import scaled
 from ldpbayes.presenting import recorded
-from ldpbayes.robust.constants import MAX_ENTRIES, MAX_POINTS
 
+#: Time: Likelihood rows with more entries than this are not written out for a curve.
+MAX_ENTRIES = 2**22
+#: Time: Points of a curve; each is a maximum of the likelihood.
+MAX_POINTS = 10**5
 #: Mathematics: No curve goes on to γ = 1, where nobody follows the device.
 MAX_GAMMA = 0.99
 

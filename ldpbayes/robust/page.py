@@ -12,8 +12,8 @@ from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 from ldpbayes.pages.prose import sourced, split
 from ldpbayes.pages.tables import TableRows, filled
 from ldpbayes.result.facts import facts_of
-from ldpbayes.robust.constants import CATEGORIES
 from ldpbayes.robust.faking import fakes
+from ldpbayes.robust.figures import CATEGORIES
 from ldpbayes.robust.ignoring import sensitivity
 
 #: Display: Points of the curve in the table of a sensitivity.
