@@ -386,7 +386,7 @@ class _Question:
 
     def assumed(self, a):
         """Return the assumed distribution as an (a,) array or a Dirichlet."""
-        if isinstance(self.p, str) and self.p == "uniform":
+        if isinstance(self.p, str) and checks.choice(self.p, "p", ("uniform", "jeffreys", "flat")) == "uniform":
             return np.full(a, 1 / a)
         if isinstance(self.p, str | AbstractPrior | numbers.Real):
             return as_dirichlet(self.p, a, "Planning")
