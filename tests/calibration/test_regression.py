@@ -29,6 +29,8 @@ CASES = {
     "three categories": ("answer ~ x", lb.GRR(3, 2.0), 200, 200, 500),
     "sets": ("answer ~ x", UnaryEncoding.optimized(3, 2.0), 200, 200, 500),
     "groups": ("answer ~ x + (1 | g)", warner(0.9), 150, 200, 250),
+    "uncertain device": ("answer ~ x", lb.protocols.Channel(validated=[[60, 6], [12, 40]]), 200, 200, 500),
+    "uncertain device, groups": ("answer ~ x + (1 | g)", lb.protocols.Channel(validated=[[60, 6], [12, 40]]), 150, 200, 250),
 }
 
 
@@ -59,8 +61,12 @@ def replicate(name, stage):
         z = rng.standard_normal(prior.n_unknowns)
         for batch in prior.varying:
             z[batch.place] = np.log(batch.scale * np.abs(rng.standard_normal()))
-        p = prior.to_simplex(z)
-        reported = with_reports(frame, p[blank.cell], protocol, rng)
+        device = protocol
+        if getattr(protocol, "law", None) is not None:
+            z[prior.spans["device"]] = prior.law.draw((len(prior.law.sticks),), rng)
+            device = lb.protocols.Channel(protocol.law.channel(prior.theta(prior.values(z))))
+        p = prior.kinds(z) @ prior.collapse
+        reported = with_reports(frame, p[blank.cell], device, rng)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DiagnosticWarning)
             found = lb.regress(
