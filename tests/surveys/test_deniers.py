@@ -76,12 +76,11 @@ def numbers(tree, name):
 
 @pytest.fixture(scope="module")
 def fitted():
-    collection = denied(derived=[Derived("share of yes", ["yes"])])
-    return collection, fit(denied(), random_seed=1), fit(collection, random_seed=1, estimates=False)
+    return fit(denied(), random_seed=1)
 
 
 def test_the_check_of_the_specification(fitted):
-    _, tree, _ = fitted
+    tree = fitted
     assert tree.attrs["method"] == "quadrature" and tree.attrs["converged"]
     for name, known in CHECK.items():
         found = numbers(tree, name)
@@ -175,7 +174,7 @@ def test_ends_where_the_reports_of_one_half_pin_a_product(asked, said, n, same):
         Tally(crosswise(0.75), [0, 1], [asked - said, said], "a"),
         Tally(direct(), [0, 1], [n - same, same], "b"),
     )
-    tree = fit(Collection(["no", "yes"], [device, honest]).with_deniers("yes", "no", "b"), random_seed=1, estimates=False)
+    tree = fit(Collection(["no", "yes"], [device, honest]).with_deniers("yes", "no", "b"), draws=0, estimates=False)
     x, p = (  # the share who admit, and P
         np.linspace(max(at - 9 * sd, 0), min(at + 9 * sd, 1), 1602)[1:-1]
         for at, sd in ((same / n, np.sqrt(same) / n), (2 * said / asked - 0.5, 1 / np.sqrt(asked)))
@@ -228,8 +227,9 @@ def test_far_ends_are_moved_no_further_than_the_density_says(prob):
     assert (summary["derived_lower"] < mean).all() and (mean < summary["derived_upper"]).all()
 
 
-def test_a_derived_quantity_counts_those_who_deny(fitted):
-    collection, _, tree = fitted
+def test_a_derived_quantity_counts_those_who_deny():
+    collection = denied(derived=[Derived("share of yes", ["yes"])])
+    tree = fit(collection, method="weighted", draws=250, random_seed=1, estimates=False)
     np.testing.assert_allclose(tree["posterior"]["share of yes"].values, tree["posterior"]["distribution"].values[..., 1])
     # p′ of the draws has those who deny apart again.
     p = extended_draws(tree, collection)
@@ -366,7 +366,7 @@ def test_deniers_are_no_misfit(surveys):
 def test_cells_alike_with_deniers_fit_and_say_so():
     one = denied(np.array([600, 400]), np.array([850, 150]))
     cells = Cells({"n": one, "s": one}, by="region")
-    found, tree = check(cells), fit(cells, random_seed=1, draws=200)
+    found, tree = check(cells), fit(cells, method="weighted", random_seed=1, draws=200)
     assert not found.flagged and not tree.attrs["fitness_flagged"]
     assert found.compliance == facts_of(tree)["honesty"] == show(found).notes[0].text
     assert found.compliance.startswith("Some deny in 2 of 2 cells: n, s (p = ")
@@ -374,7 +374,7 @@ def test_cells_alike_with_deniers_fit_and_say_so():
 
 
 def test_check_and_page_say_who_denies(fitted, tmp_path):
-    tree = fitted[1]
+    tree = fitted
     found = check(denied())
     assert not found.flagged and found.compliance.p_value < 1e-6
     assert found.compliance.sentence().startswith("Some deny: p = ")
@@ -404,7 +404,7 @@ def test_files_and_the_command_line(tmp_path, capsys):
         read(tmp_path / "s.toml")
     write(survey(), tmp_path / "plain.toml")
     stated = [f"--set=deniers.{one}" for one in ("of=yes", "say=no", "channel=direct")]
-    status, out, _ = run(capsys, "fit", tmp_path / "plain.toml", *stated, "--deniers-prior=1,3", "--draws=100")
+    status, out, _ = run(capsys, "fit", tmp_path / "plain.toml", *stated, "--deniers-prior=1,3", "--method=weighted", "--draws=100")
     assert status == 0 and "Beta(1, 3)" in out
     for wrong in (stated[:2], ["--deniers-prior=1,3"], [*stated, "--noncompliance-prior=1,3"]):
         assert run(capsys, "fit", tmp_path / "plain.toml", *wrong)[0] == 2
@@ -438,7 +438,7 @@ def test_every_cell_has_its_own_share():
     device = Collection(["no", "yes"], Tally(crosswise(0.25), [0, 1], DEVICE, "device"))
     mixed = Cells({"north": survey(), "south": device}, by="region").with_deniers("yes", "no", "direct")
     with pytest.warns(RankDeficientWarning), pytest.warns(DiagnosticWarning, match="south"):
-        found = fit(mixed, random_seed=1, draws=100, estimates=False)
+        found = fit(mixed, method="weighted", random_seed=1, draws=100, estimates=False)
     assert found["summary"].sizes["cell"] == 1 and "who deny" in str(found.attrs["left_out"])
 
 
@@ -524,13 +524,13 @@ def test_the_gradient_beside_deniers_is_that_of_differences():
     assert shares.sum() == pytest.approx(cells.n_reports)
 
 
-def test_a_curve_over_the_share_who_deny():
+def test_a_curve_over_the_share_who_deny(fitted):
     """At the estimate of δ, 1 − (100/400)/.55, the curve has the estimate of P; it turns where P is a half."""
     curve = sensitivity(denied(), "yes < 0.5", points=9)
     assert float(curve.sel(gamma=1 - 0.25 / 0.55, method="nearest")["answer"]) == pytest.approx(0.55, abs=1e-4)
     assert "turns at δ = 0.463" in curve.sentence and "who deny" in show(curve).figures[0].caption
     with pytest.raises(ArgumentError, match="all follow"):
-        largest(fit(denied(), draws=50, random_seed=1, estimates=False), 1)
+        largest(fitted, 1)
 
 
 def test_what_cannot_be_stated_is_refused():
