@@ -75,6 +75,7 @@ def test_summaries_state_the_error_of_their_evidence_each():
     assert cells.values[0] == pytest.approx(facts_of(alone)["log_evidence_error"]) and 0 < cells.values[1] < 1e-5
 
 
+@pytest.mark.calibrated("OUE-10000.0", "OUE-1000000.0", "OUE-10000000000.0")
 @pytest.mark.parametrize("alpha", [1e4, 1e6, 1e8, 1e10])
 @pytest.mark.parametrize("world", ["direct", "GRR", "OUE"])
 def test_frequencies_and_evidence_under_large_concentrations(world, alpha):

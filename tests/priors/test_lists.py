@@ -83,7 +83,7 @@ def test_cells_and_the_command_line(tmp_path, capsys):
     cells = fit(Cells({"a": SPLIT}), draws=250, random_seed=1, estimates=False)
     assert cells.attrs["method"] == "weighted" and "share 'trait'" in cells.attrs["prior_reason"]
     write(SPLIT, tmp_path / "split.toml")
-    status, shown, _ = run(capsys, "fit", tmp_path / "split.toml", "--seed", 1)
+    status, shown, _ = run(capsys, "fit", tmp_path / "split.toml", "--seed", 1, "--draws", 250)
     assert status == 0 and "trait, smooth" in shown and "method weighted" in shown
 
 
@@ -98,7 +98,7 @@ def answered(rng, trait, numbers):
     return Collection.from_lists(ListExperiment(tuple(most.tolist())), both=tables)
 
 
-@pytest.mark.parametrize("seed", [0, 2])
+@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.calibrate), 2])
 def test_fifty_people_need_no_chains(seed):
     """Of a share near zero the reports leave what the prior says of those with the trait: proposals are given the share."""
     rng = np.random.default_rng(seed)
