@@ -350,11 +350,11 @@ def shell(command, folder=ROOT, **settings):
         ),
         ("$L fit $N --seed 1 --json > /dev/full", "standard output cannot be written (No space left on device)"),
         ("$L fit $N --seed 1 >&-", "standard output is closed"),
-        ("(sleep 0.1; exec $L protocols) | true", ""),
+        pytest.param("(sleep 0.1; exec $L protocols) | true", "", marks=pytest.mark.calibrate),  # head closes it below
         pytest.param("$L fit $N --seed 1 2>&-", "", marks=pytest.mark.calibrate),
         ("$L fit nowhere.toml 2>&-", ""),
         ("$L fit nowhere.toml 2>/dev/full", ""),
-        ("$L fit nowhere.toml 2> >(true)", ""),
+        pytest.param("$L fit nowhere.toml 2> >(true)", "", marks=pytest.mark.calibrate),  # a warning meets it below
     ],
 )
 def test_streams_that_are_closed_or_full(command, words):
@@ -372,7 +372,7 @@ def test_a_pipe_that_closes_early():
     "command, words",
     [
         ("printf 'report\\nyes\\nno\\nyes\\n' | $L fit - --protocol warner -p p=0.7 --draws 0", "standard input"),
-        ("printf 'report,x\\nyes,1\\nno,2\\n' | $L regress - 'report ~ x' --protocol warner -p p=0.7 --draws 9", "x"),
+        ("printf 'report,x\\nyes,1\\nno,1\\nyes,2\\nno,2\\n' | $L regress - 'report ~ x' --protocol warner -p p=0.7 --method mle", "x"),
     ],
 )
 def test_reports_on_standard_input(command, words):

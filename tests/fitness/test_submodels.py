@@ -42,10 +42,10 @@ def test_some_deny_is_said_and_not_flagged():
     assert not one.flagged and not both.flagged and one.compliance.p_value < 1e-50
     assert "Some deny: p = " in notes(lb.show(one))
     assert "2 of 2 cells: a, b" in notes(lb.show(both))
-    tree = lb.fit(cells, random_seed=1, draws=100)
+    tree = lb.fit(cells, method="weighted", random_seed=1, draws=100)
     assert not tree.attrs["fitness_flagged"] and both.verdict.startswith(facts_of(tree)["fitness"])
     assert "2 of 2 cells: a, b" in notes(lb.show(tree))
-    tree = lb.fit(alone, random_seed=1, draws=0)
+    tree = lb.fit(alone, method="weighted", random_seed=1, draws=100)
     assert "Some deny: p = " in notes(lb.show(tree)) and "do not fit" not in notes(lb.show(tree))
 
 

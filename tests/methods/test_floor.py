@@ -1,5 +1,6 @@
 """The learnt prior over a floor: against draws from the prior weighted by the likelihood, and through every door."""
 
+import functools
 import math
 from dataclasses import replace
 
@@ -48,10 +49,11 @@ def found(spiked):
     return fit(spiked, "floor", draws=250, random_seed=1)
 
 
-@pytest.fixture(scope="module")
-def few():
-    """Five categories, of which one stands out."""
-    return collected(GRR(5, 3.0), 150, SPIKED)
+@functools.cache
+def served(protocol, evenness):
+    """Return reports of five categories, of which one stands out, and their fit."""
+    data = collected(protocol, 150, SPIKED)
+    return data, fit(data, Floor(evenness=evenness, n_categories=5), draws=1000, random_seed=1, estimates=False)
 
 
 @pytest.mark.sampled(4)
@@ -59,8 +61,7 @@ def few():
 @pytest.mark.parametrize("protocol", [GRR(5, 2.0), UnaryEncoding.optimized(5, 1.5)], ids=["grr", "oue"])
 def test_it_is_the_prior_weighted_by_the_likelihood(protocol, evenness):
     """Means, sds, evidence and P(λ = 0), within five Monte Carlo errors of both."""
-    data, prior = collected(protocol, 150, SPIKED), Floor(evenness=evenness, n_categories=5)
-    tree = fit(data, prior, draws=1000, random_seed=1, estimates=False)
+    (data, tree), prior = served(protocol, evenness), Floor(evenness=evenness, n_categories=5)
     rng = np.random.default_rng(2)
     p = prior.sample(50_000, rng)
     log_likelihood = data.rows.log_likelihood(p.T)
@@ -152,8 +153,8 @@ def test_one_spike_over_an_even_rest_has_a_floor(spiked, found):
     assert {"floor", "alpha"} <= {name for name, one in draws.data_vars.items() if one.attrs.get("of") == "prior"}
 
 
-def test_it_is_saved_loaded_shown_and_printed(few, tmp_path):
-    found = fit(few, "floor", draws=100, random_seed=1)
+def test_it_is_saved_loaded_shown_and_printed(tmp_path):
+    _, found = served(GRR(5, 2.0), 4.0)
     lb.save(found, tmp_path / "fit.nc")
     again = lb.load(tmp_path / "fit.nc")
     assert facts_of(again)["floor_zero"] == facts_of(found)["floor_zero"]

@@ -289,7 +289,7 @@ def test_modes_that_are_not_found_are_told():
         fit(collection, Modes((0.9, 0.1), (-1.0, 1.5), 0.05), Weighted(), random_seed=1, estimates=False)
 
 
-@pytest.mark.parametrize(("a", "epsilon", "n"), [(12, 0.5, 300), (30, 0.05, 50)])
+@pytest.mark.parametrize(("a", "epsilon", "n"), [(12, 0.5, 300), pytest.param(30, 0.05, 50, marks=pytest.mark.calibrate)])
 def test_ends_are_as_exact_as_a_tenth_of_a_posterior_sd(a, epsilon, n):
     """They were accepted with errors of .16 and .24 sd; regressions refused those. More draws mend them."""
     shares = np.random.default_rng(1).dirichlet(np.full(a, 0.3))

@@ -180,7 +180,7 @@ def test_vectorized_client_follows_the_channel(case):
 def test_single_value_client_follows_the_channel(case, seeded_entropy):
     protocol = case.build(case.categories[-1], 1.3)
     x = protocol.n_categories - 1
-    reports = np.array([protocol.privatize_one(x) for _ in range(2_000)])
+    reports = np.array([protocol.privatize_one(x) for _ in range(1_000)])
     assert_follows(protocol, reports, protocol.channel()[:, x])
 
 

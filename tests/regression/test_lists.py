@@ -42,16 +42,16 @@ def test_a_share_and_two_distributions_of_one_item_are_a_grid():
     control, treatment = [30, 50], [25, 40, 20]
     whole = Collection.from_lists(ListExperiment(1), control, treatment)
     found = regress(Cells({"all": whole}, by="where"), "trait ~ 1", random_seed=1)
-    grid = np.linspace(-4.5, 4.5, 271)
+    grid, coarse = np.linspace(-4.5, 4.5, 271), np.linspace(-4.5, 4.5, 91)  # ends of the share need the finer one
     one = logistic(np.pi * grid)
-    p, apart = one[:, None, None], 0.5 * grid[None, None, :]
-    without, beside = (logistic(np.pi * grid[None, :, None] + sign * apart) for sign in (-1, 1))
+    p, apart = one[:, None, None], 0.5 * coarse[None, None, :]
+    without, beside = (logistic(np.pi * coarse[None, :, None] + sign * apart) for sign in (-1, 1))
     log = control[0] * np.log((1 - p) * (1 - without) + p * (1 - beside)) + control[1] * np.log(
         (1 - p) * without + p * beside
     )
     log = log + treatment[0] * np.log((1 - p) * (1 - without)) + treatment[2] * np.log(p * beside)
     log += treatment[1] * np.log((1 - p) * without + p * (1 - beside))
-    log -= 0.5 * (grid[:, None, None] ** 2 + grid[None, :, None] ** 2 + grid[None, None, :] ** 2)
+    log -= 0.5 * (grid[:, None, None] ** 2 + coarse[None, :, None] ** 2 + coarse[None, None, :] ** 2)
     mass = np.exp(log - log.max())
     summary, mass = found["summary"], mass / mass.sum()
     known = [float(summary[key].sel(target="distribution", category="yes")) for key in ("mean", "sd", "lower", "upper")]
@@ -123,7 +123,7 @@ def test_leave_one_out_densities_are_those_of_the_model(known, tmp_path):
 
 def test_densities_of_respondents_who_answer_two_lists():
     """Covariates move the numbers of both lists together: a report has the sum over traits and pairs of numbers."""
-    rng, n = np.random.default_rng(4), 200
+    rng, n = np.random.default_rng(4), 60
     x, first = rng.standard_normal(n), rng.random(n) < 0.5
     trait = rng.random(n) < logistic(-0.5 + x)
     items = rng.binomial([[2], [1]], logistic(0.3 + 0.8 * x))

@@ -70,7 +70,7 @@ def test_sound_surveys_are_not_flagged(root, name, prior):
     assert "to flag" in report.sentence and "agrees" in str(show(report))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("way", ["pair_slice", pytest.param("nuts", marks=pytest.mark.calibrate)])
 @pytest.mark.parametrize("name", list(PROTOCOLS))
 def test_every_protocol_in_cells(name, way, monkeypatch):
@@ -281,7 +281,7 @@ def test_of_few_reports_the_reference_is_the_sum_over_all_tallies(monkeypatch):
     protocol = UnaryEncoding.optimized(10, 1.0)
     reports = protocol.privatize(np.arange(10), np.random.default_rng(1))
     collection = Collection(list("abcdefghij"), Tally(protocol, reports))
-    found, exact = crosscheck(collection, "flat", random_seed=1), enumerated(collection, "flat")
+    found, exact = crosscheck(collection, "flat", draws=250, random_seed=1), enumerated(collection, "flat")
     assert found["reference"].item() == "enumeration" and (np.abs(found["difference_mcse"]) < 4).all()
     np.testing.assert_allclose(found["mean"], exact["distribution_mean"])
     np.testing.assert_allclose(found["sd"], exact["distribution_sd"])
