@@ -174,6 +174,7 @@ def forget_the_trees():
     yield
     modules.cache_clear()
     imports_of.cache_clear()
+    inner_imports.cache_clear()
 
 
 def imports(tree, package):
@@ -196,11 +197,16 @@ def imports_of(package):
 
 def is_door(tree):
     """Return whether a module lists public names that load on first use: what it imports is then for type checkers."""
-    return any(isinstance(node, ast.Call) and ast.unparse(node.func) == "lazily" for node in ast.walk(tree))
+    return any(isinstance(node, ast.Call) and getattr(node.func, "id", "") == "lazily" for node in ast.walk(tree))
 
 
+@functools.cache
 def inner_imports():
-    """Yield (name, modules below ldpbayes that it imports); of lists of names, without those for type checkers."""
+    """Return (name, modules below ldpbayes that it imports); of lists of names, without those for type checkers."""
+    return list(_inner_imports())
+
+
+def _inner_imports():
     trees = dict(modules())
     doors = {name for name, tree in trees.items() if is_door(tree)}
     for name, used in imports_of("ldpbayes"):
@@ -364,7 +370,9 @@ def test_import_is_light():
 def test_compiled_functions_assign_no_array_to_a_slice():
     """It takes three seconds to compile, for the words on shapes that differ; a loop over the entries takes none."""
     for path in PACKAGE.rglob("*.py"):
-        for function in ast.walk(ast.parse(path.read_text())):
+        if "@compiled" not in (text := path.read_text()):
+            continue
+        for function in ast.walk(ast.parse(text)):
             marks = getattr(function, "decorator_list", [])
             if not any(isinstance(mark, ast.Call) and getattr(mark.func, "id", "") == "compiled" for mark in marks):
                 continue

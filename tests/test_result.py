@@ -32,6 +32,7 @@ LABELS = ["a", "b", "c", "d"]
 
 
 # ---- files of 0.1.0 and damaged ones -------------------------------------------------------------------------------------
+@pytest.mark.calibrated("exact", "nuts")
 @pytest.mark.parametrize("path", OLD, ids=lambda path: path.stem.removeprefix("result_0.1.0_"))
 def test_results_of_version_0_1_0_are_read_and_answer(path, tmp_path, monkeypatch):
     if path != OLD[0]:  # one of them takes the second process, and its time

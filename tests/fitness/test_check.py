@@ -241,8 +241,8 @@ def test_channels_of_bits_whose_categories_are_in_another_order_are_flagged():
 
 
 def test_the_largest_product_of_two_tails_by_a_grid():
-    """Over 200,001 shares by SciPy's log tails; counts of which a product underflows are bounded."""
-    rng, grid = np.random.default_rng(1), np.linspace(0, 1, 200_001)
+    """Over 50,001 shares by SciPy's log tails; counts of which a product underflows are bounded."""
+    rng, grid = np.random.default_rng(1), np.linspace(0, 1, 50_001)
     p, sizes, rates = rng.dirichlet(np.ones(6)), (300, 500), ((0.5, 0.2), (0.5, 0.1))
     for second in (p, p[::-1]):
         forms = [

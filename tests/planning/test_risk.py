@@ -222,7 +222,7 @@ def test_bayes_risk_by_enumeration(target):
         prior,
         n,
         lambda c, m, p: float(m.variance.sum() if target == "distribution" else base_frequency_variance(m, prior, n).sum()),
-        draws=150,
+        draws=60,
         random_seed=2,
         limit=0,
     )

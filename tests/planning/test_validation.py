@@ -19,7 +19,7 @@ def fitted(device, n=2000):
     return lb.fit(survey, "flat", random_seed=1)["summary"]["sd"].sel(target="distribution").values[1]
 
 
-@pytest.mark.parametrize("times", [1, 4])
+@pytest.mark.parametrize("times", [pytest.param(1, marks=pytest.mark.calibrate), 4])
 def test_the_sd_is_that_of_the_posterior(times):
     counts = np.array([[950, 100], [50, 900]])
     found = validation(Channel(validated=counts - 1), 2000, p=P, times=[times, np.inf])

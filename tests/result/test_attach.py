@@ -166,6 +166,7 @@ def doubted(kind):
     return survey.with_noncompliers({"no-sayer": "no"})
 
 
+@pytest.mark.calibrated("False-denial", "True-noncompliance")
 @pytest.mark.parametrize("kind", ["denial", "noncompliance"])
 @pytest.mark.parametrize("many", [False, True])
 def test_p_is_that_of_the_answers_where_some_deny_or_ignore_the_device(kind, many, tmp_path):
@@ -224,10 +225,10 @@ def test_a_random_device_is_that_of_each_draw(tmp_path):
     uncertain = Channel(validated=[[399, 19], [2, 103]], answers=["negative", "positive"])
     q = np.einsum("cdyx,cdx->cdy", device, p)
     yes = device[..., 1] * share[..., None] / q
-    users = np.array([3280, 50])
-    mean, sd = yes @ users / 3330, np.sqrt((yes * (1 - yes)) @ users) / 3330
+    users = np.array([652, 14])
+    mean, sd = yes @ users / 666, np.sqrt((yes * (1 - yes)) @ users) / 666
     for protocol in (uncertain, uncertain.known()):
-        data = lb.Collection(["no", "yes"], [lb.Tally(protocol, [0, 1], [3280, 50])])
+        data = lb.Collection(["no", "yes"], [lb.Tally(protocol, [0, 1], users)])
         given = xr.Dataset({"p": (("chain", "draw", "x"), p), "device": (("chain", "draw", "y", "x"), device)})
         given = xr.DataTree.from_dict({"posterior": given})
         tree = attach(given, data, channel="device", random_seed=1)
@@ -237,7 +238,7 @@ def test_a_random_device_is_that_of_each_draw(tmp_path):
         tree.extend("log_likelihood")
         logs = tree["log_likelihood"]["reports"].values
         np.testing.assert_allclose(logs[..., [0, -1]], np.log(q), rtol=1e-9)
-        assert tree.loo().n_data_points == 3330
+        assert tree.loo().n_data_points == 666
         tree.save(tmp_path / "result.nc")
         loaded = lb.load(tmp_path / "result.nc")  # also with the collection, whose own device is another one
         assert loaded.loo(collection=data).elpd == pytest.approx(tree.loo().elpd, rel=1e-12)

@@ -121,7 +121,7 @@ def test_ends_at_a_bound_are_compared_by_the_levels_of_draws():
     """Draws x² of uniform x, whose lower end of .0006 a sample of 400 puts at .0001 or .0016: levels off by two errors."""
     rng = np.random.default_rng(2)
     found = []
-    for _ in range(2000):
+    for _ in range(1000):
         draws = rng.random((1, 400, 1)) ** 2
         entries = {name: ("x", np.quantile(draws, [level])) for name, level in (("lower", 0.025), ("upper", 0.975))}
         nuts = xr.Dataset(entries | {"ess_tail": ("x", [400.0])}, attrs={"ci_prob": 0.95})
