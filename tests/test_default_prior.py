@@ -67,7 +67,7 @@ def test_a_method_that_serves_no_learnt_prior_keeps_jeffreys(method):
     quick = QUICK if isinstance(method, str) else {"random_seed": 1, "estimates": False}
     tree = fit(TWENTY, method=method, **quick)
     assert tree.attrs["prior"].startswith("Jeffreys") and "pair_slice" in tree.attrs["prior_reason"]
-    for serving in ("exact", "surrogate"):
+    for serving in ("exact", "surrogate") if isinstance(method, str) else ():
         assert fit(TWENTY, method=serving, **QUICK).attrs["prior"].startswith("learnt")
 
 

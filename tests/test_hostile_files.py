@@ -232,13 +232,18 @@ ADDED = [
 ]
 
 
-def check_refused(tmp_path, sealed, add, said):
-    """Save a result, add to it, and read it: under its seal, or without one, as another program writes it."""
-    result = lb.fit(lb.Tally(PROTOCOL, [0, 1], [30, 20]), random_seed=1, draws=20)
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The bytes of a saved result, without its seal."""
+    path = tmp_path_factory.mktemp("saved") / "x.nc"
+    lb.fit(lb.Tally(PROTOCOL, [0, 1], [30, 20]), random_seed=1, draws=20).save(path)
+    return path.read_bytes().rpartition(b"\nldpbayes sha256")[0]
+
+
+def check_refused(whole, tmp_path, sealed, add, said):
+    """Add to a saved result, and read it: under its seal, or without one, as another program writes it."""
     path, other = tmp_path / "x.nc", tmp_path / "other.h5"
-    result.save(path)
-    whole = path.read_bytes()
-    path.write_bytes(whole[: whole.rfind(b"\nldpbayes sha256")])
+    path.write_bytes(whole)
     with h5py.File(other, "w") as file:
         file["y"] = np.arange(10.0)
     with h5py.File(path, "r+") as file:
@@ -255,14 +260,14 @@ def check_refused(tmp_path, sealed, add, said):
 
 
 @pytest.mark.parametrize("add, said", ADDED)
-def test_sealed_results_that_hold_what_they_do_not_say(tmp_path, add, said):
-    check_refused(tmp_path, True, add, said)
+def test_sealed_results_that_hold_what_they_do_not_say(whole, tmp_path, add, said):
+    check_refused(whole, tmp_path, True, add, said)
 
 
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("add, said", ADDED)
-def test_results_without_a_seal_are_read_in_another_process(tmp_path, add, said):
-    check_refused(tmp_path, False, add, said)
+def test_results_without_a_seal_are_read_in_another_process(whole, tmp_path, add, said):
+    check_refused(whole, tmp_path, False, add, said)
 
 
 def test_partial_results_that_are_compressed_are_none():

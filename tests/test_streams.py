@@ -48,6 +48,7 @@ def files(tmp_path):
     return {"title": (tmp_path / "x.toml",), "group": table}
 
 
+@pytest.mark.calibrated("title-latin-1", "title-utf-8", "group-ascii", "group-utf-8")
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 @pytest.mark.parametrize("kind", ["title", "group"])
 def test_json_is_json_in_every_encoding(files, kind, encoding):

@@ -82,6 +82,7 @@ def drawn(design, share, rng, n=150):
     return lb.Collection(["no", "yes"], tallies)
 
 
+@pytest.mark.calibrated("one device-0.0-12", "two devices-0.15-12", "laws-0.0-12")
 @pytest.mark.parametrize("surveys", [12, pytest.param(200, marks=pytest.mark.calibrate)])
 @pytest.mark.parametrize("share", [0.0, 0.15])
 @pytest.mark.parametrize("design", ["one device", "two devices", "laws"])

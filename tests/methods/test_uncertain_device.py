@@ -79,9 +79,7 @@ def channels_of(device, sizes):
     ("counts", "expected"),
     [
         ([[399, 19], [2, 103]], (0.01037, 0.00460, 0.00128, 0.01054, 0.01886)),
-        pytest.param(
-            [[3308, 27], [16, 130]], (0.01248, 0.00304, 0.00667, 0.01236, 0.01862), marks=pytest.mark.calibrate
-        ),
+        pytest.param([[3308, 27], [16, 130]], (0.01248, 0.00304, 0.00667, 0.01236, 0.01862), marks=pytest.mark.calibrate),
     ],
 )
 def test_a_test_that_was_validated(counts, expected):

@@ -76,7 +76,7 @@ def test_an_uncertain_device_widens_intervals():
     assert (uncertain > known).all()
 
 
-@pytest.mark.parametrize("trials", [(6, 3), (4, 2)])
+@pytest.mark.parametrize("trials", [pytest.param((6, 3), marks=pytest.mark.calibrate), (4, 2)])
 def test_labels_that_switch_with_the_device_have_their_share(trials):
     """Few trials leave p below ½ possible, with effects of the other sign: by a grid over log odds, slope and p."""
     counts = {-1: [150, 50], 1: [80, 120]}
@@ -383,7 +383,7 @@ def test_the_maximum_with_an_outcome_by_scipy():
     assert found.log_likelihood == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.parametrize("trials", [(16, 4), (4, 2)])
+@pytest.mark.parametrize("trials", [pytest.param((16, 4), marks=pytest.mark.calibrate), (4, 2)])
 def test_two_binary_answers_through_an_uncertain_device_against_a_grid(trials):
     """Over the log odds of the answer, those of the outcome, its effect, and the device, which may be below ½."""
     counts = np.array([[140, 60], [60, 140]])  # reports × outcomes

@@ -404,7 +404,8 @@ def test_files_and_the_command_line(tmp_path, capsys):
         read(tmp_path / "s.toml")
     write(survey(), tmp_path / "plain.toml")
     stated = [f"--set=deniers.{one}" for one in ("of=yes", "say=no", "channel=direct")]
-    status, out, _ = run(capsys, "fit", tmp_path / "plain.toml", *stated, "--deniers-prior=1,3", "--method=weighted", "--draws=100")
+    asked = (*stated, "--deniers-prior=1,3", "--method=weighted", "--draws=100")
+    status, out, _ = run(capsys, "fit", tmp_path / "plain.toml", *asked)
     assert status == 0 and "Beta(1, 3)" in out
     for wrong in (stated[:2], ["--deniers-prior=1,3"], [*stated, "--noncompliance-prior=1,3"]):
         assert run(capsys, "fit", tmp_path / "plain.toml", *wrong)[0] == 2
