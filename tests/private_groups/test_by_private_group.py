@@ -376,6 +376,7 @@ def test_frames_of_all_kinds_and_a_column_of_levels_give_the_same_answer():
         "categories": ["no", "yes"],
         "epsilon_column": "eps",
         "weights": "w",
+        "method": "recipe",
         "draws": 25,
         "random_seed": 1,
         "quantiles": [0.5],

