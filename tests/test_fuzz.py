@@ -35,7 +35,7 @@ from ldpbayes.protocols.subset import SubsetSelection
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.sources import read_collection, write_collection
 
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", 75))
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", 150))
 MEMORY = 500 * 2**20  # bytes above those in use
 
 
