@@ -115,6 +115,7 @@ def test_rates_counts_and_channels(tmp_path):
     assert {tally.protocol.epsilon: tally.counts.tolist() for tally in found.tallies} == {1.0: [1], 2.0: [3]}
 
 
+@pytest.mark.calibrated("unary")
 @pytest.mark.parametrize(
     "protocol", [GRR(3, 1.0), UnaryEncoding.optimized(3, 1.0), LocalHashing(3, 1.0)], ids=lambda p: p.name
 )

@@ -382,6 +382,7 @@ def wada_item(collection, axis):
     return Collection(("no", "yes"), tallies)
 
 
+@pytest.mark.calibrated("1-Exact", "2-Exact", "1-Quadrature", "2-Quadrature")
 @pytest.mark.parametrize("method", [Exact, Quadrature])
 @pytest.mark.parametrize("axis", range(4))
 def test_wada_items_alone(read, axis, method):

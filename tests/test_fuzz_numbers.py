@@ -26,6 +26,7 @@ def test_a_number_that_is_off_is_found(monkeypatch):
     assert all(tried(seed)[1].faults for seed in (103, 129))
 
 
+@pytest.mark.calibrated("mean")
 @pytest.mark.parametrize("name", ["evidence", "mean", "sd"])
 def test_a_stated_error_that_is_too_small_is_found(monkeypatch, name):
     """Numbers a hundredth of an sd away from a small setting's exact ones, which state a ten-thousandth."""

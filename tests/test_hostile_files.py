@@ -96,6 +96,7 @@ def test_lines_that_are_not_deep_are_read(tmp_path, row):
     assert lb.read(tmp_path / "x.jsonl", PROTOCOL, report="report", categories=["no", "yes"]).n_reports == 5
 
 
+@pytest.mark.calibrated("objects")
 @pytest.mark.parametrize("row", ['{"report":"no","k%d":1}', '{"report":"no","x":{"k%d":1}}'], ids=["columns", "objects"])
 def test_rows_with_keys_of_their_own_take_no_square_of_memory(tmp_path, row):
     """20,000 rows of half a megabyte took 5 GB, and 640,000 of 18 MB more than 60 CPU s: a child has 30."""

@@ -155,6 +155,7 @@ def near(result, known):
     assert abs(facts_of(result)["log_evidence"] - known[2]) < 6 * max(facts_of(result)["log_evidence_error"], 1e-3)
 
 
+@pytest.mark.calibrated("shares0-direct1", "shares1-None")
 @pytest.mark.parametrize("direct", [None, (9, 4)])
 @pytest.mark.parametrize("shares", [(1.0, 1.0), (0.6, 5.0)])
 def test_lists_of_respondents_of_their_own_against_the_sum_over_all_tallies(shares, direct):

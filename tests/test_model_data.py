@@ -20,6 +20,7 @@ def observed(data, **settings):
     return model
 
 
+@pytest.mark.calibrated("int64")
 @pytest.mark.parametrize("dtype", ["int64", "int32", "float64"])
 def test_new_counts_have_no_sign(dtype):
     model = observed(lb.Collection(["a", "b", "c"], (lb.Tally(lb.GRR(3, 1.0), [0, 1, 2], [30, 20, 10]),)))

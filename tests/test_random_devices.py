@@ -40,6 +40,7 @@ def log_probability(p, data, channel=None):
     return model.compile_logp(vars=[variable], sum=True, mode="FAST_COMPILE")({}), model, variable
 
 
+@pytest.mark.calibrated("False-rappor", "False-hashing", "False-unary")
 @pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
 @pytest.mark.parametrize("cells", [False, True])
 def test_a_random_device_at_its_known_rates_is_the_known_device(protocol, cells):

@@ -262,6 +262,7 @@ def test_the_largest_product_of_two_tails_by_a_grid():
     assert -(10**6) < log < -20_000
 
 
+@pytest.mark.calibrated("epsilons0-sizes1", "epsilons1-sizes0", "epsilons2-sizes1")
 @pytest.mark.parametrize("sizes", [(100, 10_000), (100, 100)])
 @pytest.mark.parametrize("epsilons", [(8.0, 8.0), (6.0, 8.0), (1.0, 3.0)])
 def test_channels_of_any_size_and_level_are_not_flagged(epsilons, sizes):

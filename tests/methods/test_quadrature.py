@@ -173,6 +173,7 @@ def test_draws_are_from_the_posterior(name):
     assert (np.abs(inside - exact["distribution_cov"].values) < 6 * error).all()
 
 
+@pytest.mark.calibrated("alpha1", "alpha2")
 @pytest.mark.parametrize("alpha", [(1.0004, 1.2, 2.5), (1.2, 0.7, 0.3003), (2.003, 1.0, 1.0), (3.000001, 0.5, 0.5)])
 def test_draws_under_concentrations_just_above_a_whole_number(alpha):
     """What is left of 1.0004 beside a whole count is .0004, whose Beta law has nearly all its mass next to zero."""

@@ -273,6 +273,7 @@ def without_chains(monkeypatch):
     monkeypatch.setattr(crosschecking, "fit", quick)
 
 
+@pytest.mark.calibrated("histories", "comparisons", "prospects", "check of cells")
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_headline_and_settings(kind, tmp_path):
     function, objects, arguments, number, spec, parts = KINDS[kind]

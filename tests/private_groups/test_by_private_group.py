@@ -393,7 +393,8 @@ def test_frames_of_all_kinds_and_a_column_of_levels_give_the_same_answer():
 @pytest.mark.filterwarnings("ignore::ldpbayes.errors.DiagnosticWarning")
 def test_covariates_may_be_called_like_columns_of_answers():
     frame, _, _ = table(200, group=np.arange(200) % 2, mean=np.full(200, "m"))
-    answer = lb.by_private_group(frame, "duration", protocol=GRR(2, EPSILON), by=["group", "mean"], draws=25, random_seed=1)
+    ask = {"by": ["group", "mean"], "method": "recipe", "draws": 25, "random_seed": 1}
+    answer = lb.by_private_group(frame, "duration", protocol=GRR(2, EPSILON), **ask)
     assert answer.summary()["by_group"].values.tolist() == ["0", "1"]
     row = long_rows(answer)[0]
     assert (row["by_group"], row["by_mean"], row["group"]) == (0, "m", "0") and isinstance(row["mean"], float)

@@ -212,6 +212,7 @@ SERVERS = [
 ]
 
 
+@pytest.mark.calibrated("memoized_unary", "d_bit_flip")
 @pytest.mark.parametrize("protocol", SERVERS, ids=lambda protocol: protocol.name)
 def test_users_whose_value_changed_do_not_pass_for_others(protocol, monkeypatch):
     """Their histories were fitted without a word: 1.0 of LOLOHA's users changed, and "the reports fit the design"."""

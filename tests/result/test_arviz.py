@@ -183,6 +183,7 @@ def test_plot_loo_pit_has_the_values_of_leave_one_out():
     np.testing.assert_allclose(y, [np.mean(pit <= at) - at for at in x], atol=0.02)
 
 
+@pytest.mark.calibrated("flat")
 @pytest.mark.parametrize("prior", ["flat", "learnt", "hierarchical"])
 def test_cells_have_the_groups_of_one_collection(prior):
     data = regions()

@@ -115,7 +115,7 @@ MAKERS = {
 }
 
 
-@pytest.mark.calibrated("three answers", "one collection", "cells", "uncertain device", "hierarchical")
+@pytest.mark.calibrated("three answers", "deniers", "one collection", "cells", "uncertain device", "hierarchical")
 @pytest.mark.parametrize("kind", MAKERS)
 def test_each_row_of_arvizs_summary_has_the_mean_at_its_labels(kind, tmp_path):
     make, groups = MAKERS[kind]

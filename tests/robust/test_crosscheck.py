@@ -70,7 +70,7 @@ def test_sound_surveys_are_not_flagged(root, name, prior):
     assert "to flag" in report.sentence and "agrees" in str(show(report))
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(6)  # a channel that is a table, and sets
 @pytest.mark.parametrize("way", ["pair_slice", pytest.param("nuts", marks=pytest.mark.calibrate)])
 @pytest.mark.parametrize("name", list(PROTOCOLS))
 def test_every_protocol_in_cells(name, way, monkeypatch):

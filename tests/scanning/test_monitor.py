@@ -33,6 +33,7 @@ def written(folder, protocol, change=lambda i, values, reports: (values, reports
     return str(folder / "*.parquet")
 
 
+@pytest.mark.calibrated("olh")
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_drift_of_no_drift_has_uniform_p_values(name):
     """χ² over 300 sources of four parts: the law of support counts is that of the design."""
@@ -138,6 +139,7 @@ def test_many_copies_of_which_none_came_often_are_seen(tmp_path):
     assert "symmetric" in warned
 
 
+@pytest.mark.calibrated("5-1")
 @pytest.mark.parametrize("a, size", [(6, 2), (5, 1), (3, 2)])
 def test_drift_of_sets_that_are_counted(a, size, tmp_path):
     """Sets of few categories, weak reports: p-values of 40 scans are uniform; three categories have no rates of pairs."""
@@ -150,6 +152,7 @@ def test_drift_of_sets_that_are_counted(a, size, tmp_path):
     assert not p_values or stats.kstest(p_values, "uniform").pvalue > 0.01
 
 
+@pytest.mark.calibrated("6")
 @pytest.mark.parametrize("a", [2, 6, 16])
 def test_drift_of_counted_bits(a, tmp_path):
     """Unary reports over at most 16 categories are counted: p-values of 40 weak scans are uniform; other values drift."""

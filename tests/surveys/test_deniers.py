@@ -309,7 +309,7 @@ def test_identified_where_the_stack_gains_a_rank_for_each_denied_category(device
 def test_a_prior_decides_where_nothing_is_identified():
     alone = Collection(["no", "yes"], Tally(direct(), [0, 1], DIRECT, "direct")).with_deniers("yes", "no", "direct")
     with pytest.warns(RankDeficientWarning):
-        tree = fit(alone, Denial(denial=(2, 18)), random_seed=1)
+        tree = fit(alone, Denial(denial=(2, 18)), method="weighted", random_seed=1)
     assert "not decide" in facts_of(tree)["deniers"] and tree.attrs["prior_decides"]
     assert "estimate" not in tree.children and "honesty" not in facts_of(tree)
 
@@ -430,10 +430,10 @@ def test_regress_on_the_command_line(tmp_path, capsys):
 def test_every_cell_has_its_own_share():
     """A cell that lacks the direct question borrows nothing, and is left out by name."""
     cells = Cells({"north": survey(), "south": survey(DEVICE, np.array([380, 20]))}, by="region")
-    tree = fit(cells.with_deniers("yes", "no", "direct"), random_seed=1, draws=200)
+    tree = fit(cells.with_deniers("yes", "no", "direct"), method="weighted", random_seed=1)
     summary = tree["summary"]
     own = summary["derived_mean"].sel(quantity="denial").values
-    np.testing.assert_allclose(own[0], CHECK["denial"][0], atol=1e-5)
+    np.testing.assert_allclose(own[0], CHECK["denial"][0], atol=5e-3)  # five errors of 4,000 draws; the other's is .8
     assert own[1] > 0.8 and "own δ" in facts_of(tree)["deniers"]
     assert tree["cells"]["honesty_p"].values.max() < 1e-5
     device = Collection(["no", "yes"], Tally(crosswise(0.25), [0, 1], DEVICE, "device"))
