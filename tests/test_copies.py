@@ -6,11 +6,14 @@ same files; few rows that agree by chance under other keys, empty days, and equa
 tables of small counts, rows that are numbered, small files of one name, and sums that every report gives the same part of.
 """
 
+import contextlib
 import itertools
 import os
 import shutil
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from commands import run
 
@@ -82,6 +85,24 @@ def test_channels_that_have_the_same_rows_and_rows_that_no_channel_has(tmp_path)
     assert "no channel" not in found("where = { day = [1, 2, 3, 4, 5] }").notes
     with pytest.raises(lb.errors.DataError, match="a list of values"):
         found("where = { day = [[1, 2], 3] }")
+
+
+def test_conditions_are_compared_as_rows_are(tmp_path):
+    """By the type of the column: 1.5 and "1.50" are one number and two texts, true and "TRUE" one truth value."""
+    channel = '[[channels]]\nprotocol = "grr"\nparameters = {{ epsilon = 1 }}\nfile = "r.parquet"\nwhere = {{ w = {} }}\n'
+    for column, first, second, same in (
+        ([1.5, 2.5], "1.5", '"1.50"', True),
+        (["1.5", "1.50"], '"1.5"', '"1.50"', False),
+        (["1", "01"], "1", '"01"', False),
+        ([True, False], "true", '"TRUE"', True),
+        (["a", "A"], '"a"', '"A"', False),
+        ([1, 2], "1", "[2, 1.0]", True),
+    ):
+        pq.write_table(pa.table({"w": column * 4, "report": ["no", "yes"] * 4}), tmp_path / "r.parquet")
+        text = 'categories = ["no", "yes"]\n' + channel.format(first) + channel.format(second)
+        (tmp_path / "c.toml").write_text(text)
+        with pytest.raises(lb.errors.DataError, match="the same rows") if same else contextlib.nullcontext():
+            assert lb.read(tmp_path / "c.toml").n_reports == 8
 
 
 def test_a_collection_file_and_the_command_line(folder, capsys):

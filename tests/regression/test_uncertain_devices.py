@@ -5,12 +5,14 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from samples import regression_model
 from scipy import optimize
 from scipy.special import expit
 from scipy.stats import beta, norm, t
 
 import ldpbayes as lb
 from ldpbayes.errors import InfeasibleError
+from ldpbayes.inference.effects import Bent
 from ldpbayes.protocols import Channel, Uncertain, warner
 from ldpbayes.regression import devices, predictor_target
 
@@ -123,6 +125,42 @@ def test_the_gradient_is_that_of_the_density():
     np.testing.assert_allclose(prior.gradient(z), density, atol=1e-6)
 
 
+@pytest.mark.parametrize("device", [Channel(validated=[[40, 3, 1], [5, 30, 4], [1, 2, 25]]), warner(Uncertain((90, 10)))])
+def test_what_is_compiled_is_the_plain_density(device):
+    """Of one point, of many, and of a chain with the law of the device; a device that errs always or never is finite."""
+    rng, a = np.random.default_rng(1), device.n_categories
+    frame = pd.DataFrame({"x": rng.integers(0, 3, 60), "g": rng.choice(["u", "v"], 60), "n": rng.integers(0, 4, 60)})
+    frame["report"] = device.format_reports(rng.integers(0, a, 60), [str(x) for x in range(a)])[0]
+    target = regression_model("answer ~ x + (1|g)", frame, device, "n").target
+    prior, e = target.prior, target.reports
+    chain = Bent(target, 0.3 * rng.standard_normal(prior.n_unknowns))
+    offsets = []
+    for _ in range(3):
+        u = rng.standard_normal(prior.n_unknowns)
+        z = chain.of(u)
+        kinds = prior.kinds(z)
+        seen = (kinds[e.cell] * e.table[e.row]).sum(axis=1)
+        slope = np.zeros_like(kinds)
+        np.add.at(slope, e.cell, (e.weight / seen)[:, None] * e.table[e.row])
+        value, gradient = target.value_and_gradient(z)
+        assert value == pytest.approx(e.weight @ np.log(seen) + prior.log_density(z), abs=1e-9)
+        slope = prior.pullback_logits(z, kinds * (slope - (kinds * slope).sum(axis=1, keepdims=True))) + prior.gradient(z)
+        np.testing.assert_allclose(gradient, slope, atol=1e-9)
+        of_chain = chain.value_and_gradient(u)
+        known, pulled = chain.bend.pulled(z, value, gradient)
+        offsets.append(of_chain[0] - known)
+        np.testing.assert_allclose(of_chain[1], chain.coordinates.gradient(pulled), atol=1e-8)
+    np.testing.assert_allclose(offsets, offsets[:1] * 3, atol=1e-8)  # up to a constant
+    z = rng.standard_normal((5, prior.n_unknowns))
+    found, plain = target.likelihoods(z, tallies=True), (np.full(5, e.constant), np.zeros((5, a)), np.zeros((5, a)))
+    target._by_row(z, *plain)
+    for one, other in zip(found, plain, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10)
+    for end in (-800.0, 800.0):
+        z[0, prior.spans["device"]] = end
+        assert all(np.isfinite(part).all() for part in target.value_and_gradient(z[0]))
+
+
 @pytest.mark.calibrated("device0")
 @pytest.mark.parametrize(
     "device",
@@ -189,7 +227,7 @@ def channel_of(device, theta):
         return np.array([[p, 1 - p], [1 - p, p]]), yes * np.log(p) + no * np.log(1 - p)
     free = theta.reshape(2, -1).T
     q = np.concatenate([1 - free.sum(axis=0, keepdims=True), free])
-    return q, (np.array(device.counts) * np.log(q)).sum()
+    return q, (np.array(device.validated) * np.log(q)).sum()
 
 
 @pytest.mark.calibrated("device0-start0")
