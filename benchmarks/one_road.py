@@ -1,9 +1,9 @@
 """CPU seconds of one thread that users wait for, beside what each is asked to stay below.
 
 ``python benchmarks/one_road.py [part …]`` prints one line a number; parts are undrawn, drawn, whole, frequencies,
-regressions, population, hierarchical and strong, by default all. Each is measured after the same call, so that neither
-imports nor compilation count. More cells with draws are in cells.py, small settings of every protocol in small_settings.py,
-maximum likelihood in mle.py.
+regressions, devices, population, hierarchical and strong, by default all. Each is measured after the same call, so that
+neither imports nor compilation count. More cells with draws are in cells.py, small settings of every protocol in
+small_settings.py, maximum likelihood in mle.py.
 """
 
 import sys
@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 import ldpbayes as lb
-from ldpbayes.protocols import crosswise, direct
+from ldpbayes.protocols import Channel, crosswise, direct
 from ldpbayes.result.facts import facts_of
 from ldpbayes.road.methods import METHODS
 
@@ -109,6 +109,27 @@ def regressions():
             yield f"regression on two continuous columns, n = {n:,}", seconds, limit
 
 
+def devices():
+    """Yield a private predictor of 1,000 people, and regressions behind a device with two unknown probabilities."""
+    rng, n = np.random.default_rng(1), 1000
+    x, g = rng.integers(20, 80, n), rng.choice(list("abcdef"), n)
+    carrier = rng.random(n) < 1 / (1 + np.exp(1 - 0.03 * (x - 50)))
+    frame = pd.DataFrame({"x": x, "g": g, "y": rng.normal(carrier + 0.01 * x)})
+    tried = Channel(validated=[[106, 12], [14, 68]])
+    frame["report"] = tried.known().privatize(carrier.astype(int), rng)
+    for formula, device, limit in (
+        ("y ~ x + private(z)", tried.known(), 5.0),
+        ("y ~ x + private(z)", tried, np.inf),
+        ("z ~ x", tried, np.inf),
+        ("z ~ mo(x) + (1 | g)", tried, np.inf),
+    ):
+        settings = {"report": "report", "random_seed": 1} | ({"family": "normal"} if "private" in formula else {})
+        lb.regress(frame.iloc[:100], formula, device, **settings, draws=10)  # imports and compiled functions
+        found, seconds = timed(lb.regress, frame, formula, device, **settings)
+        how = "known" if device.law is None else "uncertain"
+        yield f"{formula}, {how} device, n = {n:,}, by {facts_of(found)['method']}", seconds, limit
+
+
 def survey(seed):
     """Return (875 respondents of 24 regions and 14 ages, half of them asked directly; protocols; census).
 
@@ -172,7 +193,10 @@ def strong():
     yield f"OUE a = 100, n = 1e4, ε = 8, by {tree.attrs['method']} under {tree.attrs['prior']}", seconds, 3.0
 
 
-PARTS = {part.__name__: part for part in (undrawn, drawn, whole, frequencies, regressions, population, hierarchical, strong)}
+PARTS = {
+    part.__name__: part
+    for part in (undrawn, drawn, whole, frequencies, regressions, devices, population, hierarchical, strong)
+}
 
 
 def main(*names):

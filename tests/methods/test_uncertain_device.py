@@ -1,6 +1,5 @@
 """Devices whose probabilities are not known exactly: posteriors against grids and importance samplers of plain NumPy."""
 
-import time
 
 import numpy as np
 import pyarrow as pa
@@ -94,9 +93,7 @@ def test_a_test_that_was_validated(counts, expected):
     found = [table[key][1] for key in ("mean", "sd", "lower", "upper")]
     np.testing.assert_allclose(found, [mean, sd, low, high], atol=5e-5)
     np.testing.assert_allclose(found, np.delete(expected, 3), atol=1e-4)
-    start = time.process_time()
     half = lb.fit(data, "flat", random_seed=1, ci_prob=0.5)  # ends of 50 % about the median
-    assert time.process_time() - start < 2
     assert rows(half)["lower"][1] < middle < rows(half)["upper"][1]
     assert float(result["exact"]["log_evidence"]) == pytest.approx(log_evidence, abs=2e-3)
 

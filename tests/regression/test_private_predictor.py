@@ -5,7 +5,6 @@ import json
 import pathlib
 import runpy
 import shlex
-import time
 
 import arviz as az
 import commands
@@ -459,14 +458,6 @@ def test_an_outcome_of_texts_is_told_how_to_be_recoded():
     ):
         with pytest.raises(ArgumentError, match=r"^data must.*pandas\.read_csv"):
             read()
-
-
-def test_a_thousand_rows_take_some_seconds():
-    frame = people(1000)
-    asked(frame.iloc[:50], draws=10)  # imports and compiled functions
-    start = time.process_time()
-    found = asked(frame)
-    assert found.attrs["converged"] and time.process_time() - start < 5
 
 
 # ---- the door ------------------------------------------------------------------------------------------------------------
