@@ -1,4 +1,4 @@
-"""The exception tree: everything ldpbayes raises on purpose derives from LDPBayesError and is one clear sentence.
+"""The exceptions: all that ldpbayes raises on purpose derive from LDPBayesError, such as DataError and ArgumentError.
 
 Sentences quote what a file or a caller gave. ``shown``, ``listed`` and ``printable`` keep such quotes short and harmless.
 """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def select_method(
     collection: Any, prior: Any = DEFAULT, *, exclude: Any = (), draws: int | None = None, chains: int | None = None
 ) -> Choice:
-    """Return what ``method="auto"`` would use for this collection and prior, and why.
+    """Return the method that ``fit`` would choose for these data and this prior, and why; nothing is fitted.
 
     The first method in the order of ``Choice.considered`` that applies and counts no more operations than its limit. The
     choice depends on the numbers of categories, distinct reports, users and draws. Predicted seconds are shown and decide
@@ -76,7 +76,7 @@ def fit(
     exclude: Any = (),
     extend: Any = (),
 ) -> "Result":
-    """Return the posterior of the distribution P and of the users' own frequencies F.
+    """Return the posterior of P, the distribution of true answers, and of F, their frequencies among these very users.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""In your own PyMC model: observe(name, p, data) adds reports; build_model makes one; attach turns draws into a result."""
+"""In your own PyMC model: observe(name, p, data) adds reports; build_model(data) makes one; attach(trace, data) a result."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Questions to a posterior: joint intervals, rankings, contrasts, sums over categories or cells, association, prediction.
+"""Questions to a result, each an Answer: joint intervals, rankings, contrasts, sums of categories, association, predictions.
 
 Each function takes a result and returns an Answer, with a Monte Carlo standard error for every probability and mean. A
 result with cells is asked about one of them, named by ``cell=``; ``poststratify`` combines them. A result of associate()

@@ -28,7 +28,7 @@ def contrast(
     other_cell: str | tuple[str, ...] | None = None,
     collection: Collection | Tally | None = None,
 ) -> Answer:
-    """Return Δ = (share of first) − (share of second), its interval and P(Δ > 0); ``collection`` adds a confidence interval.
+    """Return Δ = (share of first) − (share of second), of labels, results or cells: its interval and P(Δ > 0).
 
     Parameters
     ----------

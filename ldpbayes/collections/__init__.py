@@ -1,4 +1,4 @@
-"""Classes of data: Tally, Collection, Cells, Summary (the likelihood of a cell without its reports) and Derived."""
+"""Classes of data: Tally, Collection, Cells, Summary (a likelihood without its reports), Derived (a quantity of shares)."""
 
 from ldpbayes.collections.cells import Cells, as_collection, as_data
 from ldpbayes.collections.collection import Collection

@@ -46,7 +46,7 @@ RESERVED = frozenset(FACTS) | frozenset(
 
 
 class Cells(Mapping, Reports):
-    """Collections (or Summaries) over the same categories, one a cell, by key: a tuple of values of the columns ``by``.
+    """Several populations over the same categories: a Collection or Summary for each cell, by a tuple of values of ``by``.
 
     Parameters
     ----------

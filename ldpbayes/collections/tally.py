@@ -17,7 +17,7 @@ from ldpbayes.protocols.formats import distinct
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Reports of one protocol, counted: all, or the distinct ones with their counts; ``user`` joins those of a person.
+    """Counted reports of one protocol: all, or the distinct ones with their counts; ``user`` says whose each report is.
 
     Parameters
     ----------

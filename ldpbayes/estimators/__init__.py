@@ -1,4 +1,4 @@
-"""Classes of point estimates, called with data: ``MLE()(collection)``, ``Oracle()(collection)``; differences in means."""
+"""Point estimators: ``MLE()(collection)``, ``Oracle()(collection)``, the unbiased decoder; differences in means of lists."""
 
 from typing import TYPE_CHECKING
 

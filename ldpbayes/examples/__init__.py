@@ -39,7 +39,7 @@ def load_example(name: str) -> Collection | Cells: ...
 
 
 def load_example(name: str) -> Collection | Cells:
-    """Return a collection that comes with the package.
+    """Return an example that comes with the package, a Collection or Cells, by its name in ``list_examples()``.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Methods that draw from or integrate a posterior: ``fit(data, method=Quadrature())`` takes one with its settings."""
+"""Methods that compute a posterior: Exact, Quadrature, NUTS, …; ``fit(data, method=NUTS())`` takes one with its settings."""
 
 from typing import TYPE_CHECKING
 

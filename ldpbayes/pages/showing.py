@@ -46,7 +46,7 @@ _FACTS = ("title", "method", "n_reports")
 
 
 def show(result: Any, *, collection: Any = None, command: str = "", **settings: Any) -> Page:
-    """Return the Page of a result: its table and what to know about it, instead of a tree of arrays.
+    """Return the Page of a result, to print or to save: its table, and what to know about it.
 
     A notebook displays the page as HTML, an interactive session as text.
 
@@ -141,7 +141,7 @@ def plotted(result: AbstractResult, ax: Any, style: dict[str, Any]) -> Any:
 
 
 def save(result: Any, path: str | PathLike) -> None:
-    """Write a result to .nc, which ``load`` reads back, or its page to .html, .md, .csv and others, whole or not at all.
+    """Write a result to .nc, for ``load``, or its page to .html, .md, .csv and others; a failed write changes no file.
 
     ``load`` reads NetCDF, which has a checksum behind it and all that a posterior holds. Pages in Markdown and LaTeX link
     their figures, which are written into a folder beside the page: that of ``out.md`` is ``out-figures``.

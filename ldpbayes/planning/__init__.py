@@ -1,4 +1,4 @@
-"""Planning a collection: protocols, privacy level, users or error, and what the reports will allow one to say.
+"""Planning a collection: ``plan``, and what it will allow one to say: power, noncompliance, poisoning, validation.
 
 From the core it takes protocols, their decoders and priors; from ``theory`` the information of a report. It brings the page
 of plans (``registered.py``), the command ``plan`` and the figure ``plot_plan``.

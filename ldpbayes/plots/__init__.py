@@ -1,4 +1,4 @@
-"""Figures of results: intervals as a forest plot, predicted reports, regressions, groups and plans.
+"""Matplotlib figures: ``plot_forest(result)``, predicted reports, regressions, private groups, plans.
 
 Colours are those of Okabe and Ito, which people with any colour vision tell apart; line styles and markers repeat them.
 """

@@ -1,4 +1,4 @@
-"""Priors of P for fit(prior=…): Dirichlet([1, 1]), Learnt(), Smooth(), LogLinear(sizes), over cells, and of your own."""
+"""Priors for fit(prior=…): Dirichlet([1, 1]), Learnt(), Smooth(), LogLinear(sizes), Hierarchical() over cells, your own."""
 
 import importlib
 import pkgutil

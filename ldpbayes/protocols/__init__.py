@@ -1,4 +1,4 @@
-"""Protocols and survey designs, from randomized response to RAPPOR; make_protocol builds each from its name."""
+"""Protocols and designs of sensitive questions, from randomized response to RAPPOR; make_protocol makes each by name."""
 
 from typing import TYPE_CHECKING, Any
 

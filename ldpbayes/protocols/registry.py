@@ -223,7 +223,7 @@ def known_name(name: object, argument: str = "protocol") -> str:
 def make_protocol(
     name: str, categories: Sequence[str] | int | None = None, parameters: dict | None = None
 ) -> AbstractProtocol:
-    """Return a protocol by the name that files and commands use, such as "grr" or "warner", with its parameters.
+    """Return a protocol by its name in files and commands: ``make_protocol("warner", parameters={"p": 0.8})``.
 
     Parameters
     ----------

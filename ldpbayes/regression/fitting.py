@@ -169,7 +169,7 @@ def regress(
     link: str = "logit",
     totals: Mapping[str, float | tuple[float, float]] | None = None,
 ) -> "Result | maximum.Maximum":
-    """Regress a frame's private answer on covariates, or an outcome on it: a posterior, or with ``method="mle"`` a Maximum.
+    """Regress a private answer on covariates, or an outcome on ``private(answer)``: a posterior, or by ``"mle"`` a Maximum.
 
     P(answer = x | covariates) = softmax(X B)_x, and each report has the probability that its protocol gives it at that P.
     Rows with the same covariates are one cell, so that the cost grows with the number of distinct rows.
@@ -285,7 +285,6 @@ def regress(
         predicted.refuse(stated | {"link": None if link == "logit" else link})
         parsed = predicted.private
     data, left_out = _with_reports(data)
-    data = data if cells_of(data) is None else with_outcomes(data)
     protocol, labels = lists.channels_of(protocol, categories, checks.columns(report, "report"))
     honesty, labels = denying.honest(protocol, data, labels, predicted is not None)
     data, of_denial, where = denying.asked(deniers, data, parsed.answer, honesty)
@@ -538,10 +537,13 @@ class Model:
 
 
 def _with_reports(data):
-    """Return (data, of cells those with their reports, the sentence about the cells that are left out)."""
+    """Return (data, of cells those with their reports over outcomes, the sentence about the cells that are left out)."""
     cells = cells_of(data)
-    if cells is None or cells.keeps_reports:
+    if cells is None:
         return data, ""
+    cells = with_outcomes(cells)
+    if cells.keeps_reports:
+        return cells, ""
     pairs = zip(cells, cells.labels, cells.collections(), strict=True)
     lost = {key: label for key, label, cell in pairs if not cell.keeps_reports}
     why = f"A regression needs the reports; of the cell {listed(lost.values())} only a summary was kept."

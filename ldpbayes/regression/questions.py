@@ -220,7 +220,7 @@ class Fitted:
 
 @asks
 def predictions(result: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95) -> Answer:
-    """Predict shares, or the mean outcome by answer, for rows of a table: by default all combinations of covariates.
+    """Predict shares, or the mean outcome, by a regression: for rows of a table, by default all combinations of covariates.
 
     Parameters
     ----------
@@ -284,7 +284,7 @@ def comparisons(
     data: Any = None,
     ci_prob: float = 0.95,
 ) -> Answer:
-    """Return how shares, or the mean outcome, change on average where everybody's value of a variable is changed.
+    """Return how shares or the mean outcome of a regression change, averaged over people, where all get another value.
 
     For every person the distribution of the private answer is predicted with one value and with the other, all other
     covariates as they are, and the difference is averaged over people.

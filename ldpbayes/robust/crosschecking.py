@@ -75,7 +75,7 @@ def crosscheck(
     chains: int = 4,
     progressbar: bool = False,
 ) -> CrossCheck:
-    """Compare exact and NUTS posteriors, MLE, cvxpy and oracle, of Cells each cell alone; check predictions and fit.
+    """Compute one answer several ways (exact and NUTS posteriors, MLE, cvxpy, oracle), compare them, and check the fit.
 
     Parameters
     ----------

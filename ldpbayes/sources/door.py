@@ -252,7 +252,7 @@ def write(
     categories: Sequence[str] | None = None,
     **columns,
 ) -> Any:
-    """Write a collection (.toml), cells or reports (.parquet); return how many reports, or their table for path None.
+    """Write a Collection (.toml), cells or private reports (.parquet) for ``read``; return how many, or for None a table.
 
     A collection goes to a TOML file with its tallies in a CSV file beside it. The cells of a scan, and cells some of which
     are summaries, go to a Parquet file with one row a cell; only a scan has the samples of reports by which the error of a

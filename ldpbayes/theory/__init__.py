@@ -1,4 +1,4 @@
-"""Bounds, information and privacy metrics of protocols, and ``population``, a true distribution for ``simulate``."""
+"""Bounds, information and privacy metrics of protocols; ``population`` makes true distributions for ``simulate``."""
 
 from typing import TYPE_CHECKING
 
