@@ -1,6 +1,5 @@
 """Devices whose probabilities are not known exactly: posteriors against grids and importance samplers of plain NumPy."""
 
-
 import numpy as np
 import pyarrow as pa
 import pytest
