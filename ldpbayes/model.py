@@ -126,7 +126,8 @@ def observe(
         p = tensor.as_tensor(given, dims).astype("float64")
     collection = as_data(collection)
     tensor.check_order(given, dims, (collection.labels, collection.categories)[-len(collection.dims) :])
-    tensor.check_simplex(given)
+    tensor.check_shape(p, collection, bool(collection.by))
+    tensor.check_simplex(given, p)
     if channel is not None:
         return tensor_rates.observe(name, p, collection, channel, dims)
     expansion = expand(collection, prior) if likelihood == "surrogate" and collection.channels() else None

@@ -97,6 +97,7 @@ def test_conditions_are_compared_as_rows_are(tmp_path):
         ([True, False], "true", '"TRUE"', True),
         (["a", "A"], '"a"', '"A"', False),
         ([1, 2], "1", "[2, 1.0]", True),
+        (["1", "1.0"], "1.0", '"1.0"', False),  # the number is written 1 in a column of texts
     ):
         pq.write_table(pa.table({"w": column * 4, "report": ["no", "yes"] * 4}), tmp_path / "r.parquet")
         text = 'categories = ["no", "yes"]\n' + channel.format(first) + channel.format(second)

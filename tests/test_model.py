@@ -320,6 +320,8 @@ def test_a_variable_that_is_no_distribution_is_refused(make, nigeria):
     """Log odds in place of shares; what is computed from variables is not looked at before PyMC does it."""
     with pm.Model(), pytest.raises(ArgumentError, match=r"add up to 1.*softmax\(z"):
         observe("reports", make("z", shape=2), nigeria)
+    with pm.Model(), pytest.raises(ArgumentError, match=r"stack\(\[1 - q, q\]"):  # the usual mistake of two categories
+        observe("reports", pm.Beta("q", 1, 1), nigeria)
     for transform in ({}, {"default_transform": None}):
         with pm.Model():
             assert observe("reports", pm.Dirichlet("p", np.ones(2), **transform), nigeria)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from pymc.distributions.continuous import FlatRV, HalfFlatRV
 from pymc.distributions.dist_math import check_parameters
 from pymc.distributions.transforms import SimplexTransform
 from pytensor.compile.mode import Mode
@@ -336,19 +337,19 @@ def check_shape(p, data, many):
     raise ArgumentError(f"p must {rule}, got shape {p.type.shape}{hint}.")
 
 
-def check_simplex(p: Any) -> None:
-    """Refuse a free variable of the model for p whose draws do not add up to one, such as log odds."""
+def check_simplex(given: Any, p: Any) -> None:
+    """Refuse a free variable of the model, p as a tensor, whose draws do not add up to one, such as log odds."""
     model = pm.modelcontext(None)
-    if not any(p is free for free in model.free_RVs) or isinstance(model.rvs_to_transforms[p], SimplexTransform):
+    if not any(given is free for free in model.free_RVs) or isinstance(model.rvs_to_transforms[given], SimplexTransform):
         return
     try:
-        total = as_tensor(p).sum(axis=-1).eval(mode=Mode("py", "fast_compile"))
-    except NotImplementedError:  # a flat variable has no draws
-        total = 0.0
+        total = p.sum(axis=-1).eval(mode=Mode("py", "fast_compile"))
+    except NotImplementedError:  # no draws: of a flat variable, or of a density alone
+        total = 0.0 if isinstance(given.owner.op, (FlatRV, HalfFlatRV)) else 1.0
     if not np.allclose(total, 1.0):
         raise ArgumentError(
-            f"p must be probabilities that add up to 1 over the categories; {p.name} is no such variable. Of log odds they "
-            f"are pm.math.softmax({p.name}, axis=-1)."
+            f"p must be probabilities that add up to 1 over the categories; {given.name} is no such variable. Of log odds "
+            f"they are pm.math.softmax({given.name}, axis=-1)."
         )
 
 

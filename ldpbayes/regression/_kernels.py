@@ -76,7 +76,7 @@ def of_draws(
     """
     free, _, size = coefficients.shape
     a, tallied, by_draw = free + 1, expected.size > 0, tables.shape[2] > 1
-    table, of_draws = tables[:, :, 0].copy(), np.ones((len(tables), a, DRAWS_TOGETHER))
+    table, of_draws = tables[:, :, 0].copy(), np.ones((len(tables) if by_draw else 0, a, DRAWS_TOGETHER))
     least = np.empty(len(table))
     for r in range(len(table)):
         least[r] = math.log(max(tables[r].min(), 1e-300))

@@ -54,9 +54,10 @@ class Tried(Beside):
     @property
     def unknown_device(self) -> tuple:
         starts = np.cumsum([0, *(len(law.concentrations) - 1 for _, law in self.device.unknowns)])
-        places, sticks = (np.ascontiguousarray(array) for array in (self.device.places, self.law.sticks))
+        arrays = self.owners, self.device.places, self.law.sticks
+        owners, places, sticks = map(np.ascontiguousarray, arrays)
         centre = self.law.of(np.zeros(len(sticks)))
-        return self.owners, places, starts, self.spans[self.part].start, centre, sticks
+        return owners, places, starts, self.spans[self.part].start, centre, sticks
 
     @cached_property
     def _starts(self) -> np.ndarray:

@@ -541,15 +541,15 @@ def _with_reports(data):
     cells = cells_of(data)
     if cells is None:
         return data, ""
-    cells = with_outcomes(cells)
     if cells.keeps_reports:
-        return cells, ""
+        return with_outcomes(cells), ""
     pairs = zip(cells, cells.labels, cells.collections(), strict=True)
     lost = {key: label for key, label, cell in pairs if not cell.keeps_reports}
     why = f"A regression needs the reports; of the cell {listed(lost.values())} only a summary was kept."
     if len(lost) == len(cells):
         raise InfeasibleError(f"{why} Fit such cells with fit(cells, prior=Regression(…)).")
-    return cells.take([key for key in cells if key not in lost]), f"{len(lost)} of {len(cells)} cells are left out. {why}"
+    kept = cells.take([key for key in cells if key not in lost])
+    return with_outcomes(kept), f"{len(lost)} of {len(cells)} cells are left out. {why}"
 
 
 def _read(formula, frame, protocol, report, bad_rows, columns, labels=None, of_denial=None, outcome=()):

@@ -296,6 +296,7 @@ def _refuse_infinite(target, z):
             "The likelihood has no maximum: it still rises while the share who deny goes to 0 or 1; use the posterior."
         )
     flat = vectors[prior.spans[""], unit >= MAXIMA.unbounded * np.sqrt(np.maximum(eigenvalues, 0.0))]
+    flat = flat[:, (flat**2).sum(axis=0) >= 0.5]
     moved = np.tensordot(prior.transform, flat.reshape(-1, prior.n_categories - 1, flat.shape[1]), 1)
     size = np.abs(moved * prior.spread[:, None, None]).max(axis=1)
     size = (size / size.max(axis=0)).max(axis=1)  # a direction of its own where two shares are at their ends

@@ -217,7 +217,8 @@ def readable(
             counts_of(batch.table, count)
         return batch.places
 
-    of_design = {name: [*fields, str(asked.stated["design"])] for fields in asked.columns for name in fields}
+    by = [] if asked.stated["design"] is None else [asked.stated["design"]]
+    of_design = {name: [name] for name in by} | {name: [*fields, *by] for fields in asked.columns for name in fields}
     good = np.zeros(kept.size, dtype=bool)
     for places in good_rows([Batch(arrow, Piece(), rows=np.flatnonzero(kept))], read, skipped, of_design):
         good[places] = True

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ldpbayes.inference import target
+from ldpbayes.inference.constants import MOST_HELD
 from ldpbayes.inference.modes import LOOKING
 from ldpbayes.inference.structure import Arrow
 from ldpbayes.inference.verdict import LIMITS
@@ -190,6 +191,8 @@ class RegressionTarget(target.Target):
         a, size, e = self.prior.n_categories, len(z), self.reports
         value, shares, expected = np.full(size, e.constant), np.empty((size, a)), np.zeros((size, a))
         step, some = TOGETHER, self._compiled
+        if isinstance(self.prior, Tried):  # whose rows differ by draw
+            step = max(min(step, MOST_HELD // e.table.size), 1)
         if self.prior.linear is None:
             step, some = max(NUMBERS_IN_CACHE // (e.n_categories * (e.cell.size + e.n_cells)), 1), self._by_row
         blocks = range(0, size, step)

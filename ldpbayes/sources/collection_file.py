@@ -321,7 +321,7 @@ def _entries(source, name):
 
 def _meet(name, ours, theirs, source):
     """Return whether rows have an entry of a column that fits conditions of two channels; 1.5 may be ``1.50`` there."""
-    if set(map(str, ours)) & set(map(str, theirs)):
+    if set(zip(map(type, ours), ours, strict=True)) & set(zip(map(type, theirs), theirs, strict=True)):
         return True
     if not set(map(_loosely, ours)) & set(map(_loosely, theirs)):
         return False

@@ -173,7 +173,7 @@ def _good_rows(batch, work, skipped, alike):
             yield work(batch)
             return
         except DataError as err:
-            if skipped is None or err.line is None or err.field == COLUMN:
+            if skipped is None or err.line is None or (err.field == COLUMN and COLUMN not in alike):
                 raise batch.located(err) from None
             names = alike.get(err.field or "", (err.field,))
             bad = _same(batch.table, err.line, [name for name in names if name in batch.table.schema.names])

@@ -122,13 +122,14 @@ def test_errors_name_the_row_of_the_frame(row, design):
 
 @each_row("design", [True, False])
 def test_rows_that_hold_no_report_are_left_out_as_read_does(design):
-    stated, protocol = ({"design": "asked", "count": "n"}, MIXED) if design else ({}, DEVICE)
-    table, bad = frame(), [1, 7, 66]
+    # A column of designs may be called like that in which files state their protocol.
+    stated, protocol = ({"design": "protocol", "count": "n"}, MIXED) if design else ({}, DEVICE)
+    table, bad = frame().rename(columns={"asked": "protocol"}), [1, 7, 66]
     table.loc[bad, "y"] = ["perhaps", "", "perhaps"]
     table.loc[[0], "x"] = None
     if design:
         bad = [*bad, 9, 12]
-        table.loc[9, "asked"] = "by post"
+        table.loc[9, "protocol"] = "by post"
         table.loc[12, "n"] = 0.5
     with pytest.warns(LDPBayesWarning, match=rf"{len(bad)} rows that hold no report.*'perhaps'.*row 2, row 8"):
         found = regress(table, protocol, bad_rows="skip", **stated)
