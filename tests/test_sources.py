@@ -370,7 +370,13 @@ def test_columns_may_have_any_name(make):
 @every_frame
 def test_names_of_columns_are_no_code(make, name):
     frame = make({name: ["yes", "no", "yes"], f"g{name}": ["x", "y", "x"]})
-    cells = read(frame, designs.warner(0.7), report=name, by=f"g{name}")
+    try:
+        cells = read(frame, designs.warner(0.7), report=name, by=f"g{name}")
+    except DataError as err:  # DuckDB before 2 does not quote names, and refuses these
+        import duckdb
+
+        assert "duckdb" in type(frame).__module__ and duckdb.__version__ < "2" and "cannot be read" in str(err)
+        return
     assert {key: cell.tallies[0].counts.tolist() for key, cell in cells.items()} == {("x",): [2], ("y",): [1]}
 
 

@@ -15,6 +15,8 @@ from ldpbayes.result import extending
 from ldpbayes.theory.enumeration import Enumeration
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("agg")]
+#: Whether ArviZ divides by n - 1, and draws the same numbers twice: it did neither before 1.3.
+OF_TODAY = arviz_stats.__version__ >= "1.3"
 COUNTS = {"north": [40, 28, 12], "south": [16, 8, 20]}
 
 
@@ -65,8 +67,9 @@ def test_loo_is_leave_one_out_by_enumeration_of_what_is_left():
     assert found.se == pytest.approx(np.sqrt(len(exact)) * np.std(exact, ddof=1), rel=0.02)
     assert found.elpd_i["report_channel"].values.tolist() == ["grr"] * 15 + ["weak"] * 9
     again = result.loo()
-    for name in ("elpd", "se", "p", "n_data_points"):
-        assert getattr(again, name) == pytest.approx(getattr(found, name), rel=1e-9)
+    divisor = 1 if OF_TODAY else np.sqrt(1 - 1 / len(exact))
+    for name, factor in (("elpd", 1), ("se", divisor), ("p", 1), ("n_data_points", 1)):
+        assert getattr(again, name) * factor == pytest.approx(getattr(found, name), rel=1e-9)
     np.testing.assert_allclose(again.elpd_i.values, found.elpd_i.values, rtol=1e-12)
 
 
@@ -180,7 +183,7 @@ def test_plot_loo_pit_has_the_values_of_leave_one_out():
         last += count
     line = arviz_plots.plot_loo_pit(result, var_names=["reports"], backend="matplotlib").viz["ecdf_lines"]["reports"].item()
     x, y = line.get_data()
-    np.testing.assert_allclose(y, [np.mean(pit <= at) - at for at in x], atol=0.02)
+    np.testing.assert_allclose(y, [np.mean(pit <= at) - at for at in x], atol=0.02 if OF_TODAY else 0.1)
 
 
 @pytest.mark.calibrated("flat")
