@@ -347,7 +347,7 @@ def users_of(user, n_reports):
     array = user_array(user)
     if array.ndim != 1 or len(array) != n_reports:
         raise ArgumentError(f"user must be one name for each of {n_reports} reports, got shape {array.shape}.")
-    seen: dict = {}  # pandas takes "a" and "a\0" for one name until 3.0
+    seen: dict = {}  # pandas before 3.1 takes "a" and "a\0" for one name
     try:
         codes = np.fromiter((seen.setdefault(name, len(seen)) for name in array.tolist()), np.int64, n_reports)
     except TypeError:  # a list among them, which has no hash
