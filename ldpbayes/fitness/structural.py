@@ -13,13 +13,13 @@ from ldpbayes.collections import Collection, Tally
 from ldpbayes.fitness.base import RARE, Check
 from ldpbayes.fitness.constants import ROW_ENTRIES, SMALLEST, THIRDS, TINY
 from ldpbayes.fitness.goodness import LEAST_EXPECTED
+from ldpbayes.likelihoods.summary import LEAST_REPORTS
 from ldpbayes.protocols.base import Ancillary, Binomials, PairRates
 
 #: Rule: Uniform values of a large range are compared in at most so many equal parts.
 MAX_PARTS = 64
-#: Rule: A mean is compared with its expectation, and pairs of bits with theirs, from this many reports on.
-LEAST_REPORTS = 100
-#: Rule: where its error does not depend on fewer reports than these: those that differ, where most are equal …
+#: Rule: A mean is compared where its error does not depend on fewer reports than these: those that differ, where most are
+#: equal …
 LEAST_DIFFERENT = 20.0
 #: Time: Pairs of bits are counted in at most so many multiplications, on reports chosen at random where there are more.
 MAX_WORK = 2**30

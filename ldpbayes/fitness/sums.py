@@ -11,8 +11,7 @@ from ldpbayes.collections import Cells
 from ldpbayes.fitness.base import Check, Fitness
 from ldpbayes.fitness.cells import verdict_of_cells
 from ldpbayes.fitness.constants import SURE
-from ldpbayes.fitness.structural import LEAST_REPORTS
-from ldpbayes.likelihoods import Summary
+from ldpbayes.likelihoods.summary import LEAST_REPORTS, Summary, sum_of_shares
 from ldpbayes.protocols.base import AbstractProtocol
 
 NAME = "sum of the shares"
@@ -50,14 +49,13 @@ def fitness_of_sums(summary: Summary, level: float = 0.05) -> Fitness:
 
 def fitness_of_excess(total: FloatArray | None, n: float, level: float = 0.05) -> Fitness:
     """Return the test of ``Summary.excess`` of n reports; see ``fitness_of_sums``."""
-    if total is None or total[1] <= 0:
+    if (found := sum_of_shares(total, n)) is None:
         return Fitness((), level, (UNKNOWN if total is None else CONSTANT,))
     if n < LEAST_REPORTS:
         return Fitness((), level, (FEW,))
-    excess, variance = map(float, total)
-    z = excess / math.sqrt(variance)
-    detail = f"{1 + excess / n:.6g} where the design has 1 ± {math.sqrt(variance) / n:.2g}"
-    return Fitness((Check(NAME, "", z, math.nan, float(2 * ndtr(-abs(z))), "normal", detail=detail),), level)
+    summed, error, z, p_value = found
+    detail = f"{summed:.6g} where the design has 1 ± {error:.2g}"
+    return Fitness((Check(NAME, "", z, math.nan, p_value, "normal", detail=detail),), level)
 
 
 def summaries_of(data: Any) -> list[Summary]:
@@ -77,9 +75,8 @@ def combined(p_values: FloatArray, cells: Cells) -> FloatArray:
     """
     kept = np.array([cell.keeps_reports for cell in cells.collections()])
     terms = [summary.excess for summary in summaries_of(cells) if summary.excess is not None]
-    excess, variance = np.sum(terms, axis=0) if terms else (0.0, 0.0)
-    joint = [2 * ndtr(-abs(excess) / math.sqrt(variance))] if variance > 0 else []
-    return np.append(np.asarray(p_values, dtype=float)[kept], joint)
+    found = sum_of_shares(np.sum(terms, axis=0), 1) if terms else None
+    return np.append(np.asarray(p_values, dtype=float)[kept], [] if found is None else found[3])
 
 
 def described(data: Any) -> dict[str, Any]:

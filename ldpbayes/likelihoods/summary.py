@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -15,6 +16,16 @@ from ldpbayes.likelihoods.kinds import StackedRows
 
 #: Rule: Pairs of so many of the most probable categories are looked at: what a diagonal misses of the curvature lies there.
 HEAVY = 8
+#: Rule: A mean is compared with its expectation, and pairs of bits with theirs, from this many reports on.
+LEAST_REPORTS = 100
+
+
+def sum_of_shares(excess: np.ndarray | None, n: float) -> tuple[float, float, float, float] | None:
+    """Return (Σ_x p̃_x of n reports, its error, z, the p-value of one), by ``Summary.excess``; None without a test."""
+    if excess is None or excess[1] <= 0:
+        return None
+    total, error = float(excess[0]), math.sqrt(excess[1])
+    return 1 + total / n, error / n, total / error, math.erfc(abs(total) / error / math.sqrt(2))
 
 
 class Missed(NamedTuple):

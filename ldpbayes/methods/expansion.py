@@ -4,11 +4,11 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import logsumexp, ndtr, softmax
+from scipy.special import logsumexp, softmax
 
 from ldpbayes.constants import MIN_P_VALUE
 from ldpbayes.errors import CellsError, InfeasibleError
-from ldpbayes.likelihoods import Summary
+from ldpbayes.likelihoods.summary import LEAST_REPORTS, Summary, sum_of_shares
 from ldpbayes.methods import expanded
 
 
@@ -187,13 +187,9 @@ def trusted(summary, alpha=None):
 def refusal(summary, accuracy, label="", kept=False):
     """Return the sentence that refuses a summary, with what to do; ``kept`` says that the reports are there."""
     which = f"The summary of {label}" if label else "The summary"
-    first = ""
-    if summary.excess is not None and summary.excess[1] > 0:
-        excess, error = summary.excess[0], math.sqrt(summary.excess[1])
-        if 2 * ndtr(-abs(excess) / error) < MIN_P_VALUE:
-            first = f"The reports contradict the design{f' in {label}' if label else ''}: their shares add up to "
-            first += f"{1 + excess / summary.n_reports:.4g}, where it has 1 ± {error / summary.n_reports:.2g}; is the "
-            first += "protocol or its ε another? "
+    first, found = "", sum_of_shares(summary.excess, summary.n_reports)
+    if found is not None and found[3] < MIN_P_VALUE and summary.n_reports >= LEAST_REPORTS:
+        first = f"The reports contradict the design (shares add up to {found[0]:.4g}, not 1 ± {found[1]:.2g}): check ε. "
     remedy = "Use a method for whole reports"
     if not kept:
         remedy = f"Scan again with keep={round(summary.n_reports) + 1}, which keeps the reports whole, and fit with draws"

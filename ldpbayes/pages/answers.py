@@ -97,7 +97,7 @@ def _key(rows, name, values):
     """Return the column of a coordinate: covariates that are fractions have sixteen digits, of which people read six."""
     if values.dtype.kind == "f":
         return Column(name, name, spec=".6g", align="left"), rows.numbers(values)
-    return Column(name, name, "text"), list(map(str, rows(values)))
+    return rows.label(name)
 
 
 def _spec(result):

@@ -357,7 +357,7 @@ def legend_below(figure, handles=None, *, most=3):
 
 def _points_wide(place):
     """Return the width of a figure, a part of one or of axes in points."""
-    return 72 * place.bbox.width / (place if hasattr(place, "dpi") else place.get_figure()).dpi
+    return 72 * place.bbox.width / place.figure.dpi
 
 
 def title_of(result):

@@ -107,7 +107,7 @@ class Tried(Beside):
         return np.stack([np.concatenate([counts[:-1] for counts in laws]), np.concatenate(later)])
 
     def rows(self, z: np.ndarray, table: np.ndarray) -> np.ndarray:
-        """Return P(report | category), up to the factor of each row, at draws z (S, u), of rows (m, E) of outcomes."""
+        """Return the rows (S, m, a) of categories at draws z (S, u), of the rows (m, E) of outcomes."""
         theta = self.theta({self.part: self.law.of(z[:, self.spans[self.part]])})
         return (table * np.prod(np.stack(self.device.shares(theta)), axis=0)[:, None]) @ self.collapse
 

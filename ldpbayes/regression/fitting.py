@@ -12,7 +12,16 @@ from ldpbayes.collections.data import mechanisms
 from ldpbayes.collections.devices import with_outcomes
 from ldpbayes.collections.survey import NO_USERS
 from ldpbayes.compiling import OneThread
-from ldpbayes.errors import ArgumentError, ConvergenceError, DiagnosticWarning, InfeasibleError, listed, shown, warn
+from ldpbayes.errors import (
+    ArgumentError,
+    ConvergenceError,
+    DataError,
+    DiagnosticWarning,
+    InfeasibleError,
+    listed,
+    shown,
+    warn,
+)
 from ldpbayes.estimators.linearized import scores_of
 from ldpbayes.inference import effects
 from ldpbayes.inference.handover import hand_over, in_order
@@ -578,12 +587,17 @@ def _read(formula, frame, protocol, report, bad_rows, columns, labels=None, of_d
         missed = "a covariate, the report, or what is stated of it," if others else "a covariate or the report"
         dropped = [f"{gone:,} of {kept.size:,} rows are left out: {missed} is missing."]
     if cells is None:
-        if bad_rows == "skip":
+        try:
+            reports = read_reports(table, kept, asked, formula.answer, labels)
+        except DataError:
+            if bad_rows == "refuse":
+                raise
             good, skipped = readable(table, kept, asked, labels)
-            if good.any():  # else the first of them is refused below
-                cleaned, kept = cleaned[good[kept]].reset_index(drop=True), good
-                dropped += filter(None, [skipped.tell()])
-        reports = read_reports(table, kept, asked, formula.answer, labels)
+            if not (skipped.total and good.any()):
+                raise
+            cleaned, kept = cleaned[good[kept]].reset_index(drop=True), good
+            dropped.append(skipped.tell())
+            reports = read_reports(table, kept, asked, formula.answer, labels)
     reports = replace(reports, dropped=" ".join(dropped))
     return Design(formula, cleaned), reports, None if of_denial is None else Design(of_denial, cleaned), cleaned
 

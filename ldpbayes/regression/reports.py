@@ -206,7 +206,7 @@ def read_reports(
 def readable(
     table: Any, kept: np.ndarray, asked: Asked, categories: Sequence[str] | None = None
 ) -> tuple[np.ndarray, Skipped]:
-    """Return (which rows take part and hold a report, what was wrong with the others), as ``read_reports`` reads them."""
+    """Return (which rows take part and hold a report, what was wrong with the others)."""
     asked, labels, arrow = _of_frame(table, kept, asked, categories)
     formats, count, skipped = asked.formats(labels, categories is not None), asked.stated["count"], Skipped()
 

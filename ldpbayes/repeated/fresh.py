@@ -347,16 +347,18 @@ def users_of(user, n_reports):
     array = user_array(user)
     if array.ndim != 1 or len(array) != n_reports:
         raise ArgumentError(f"user must be one name for each of {n_reports} reports, got shape {array.shape}.")
-    seen: dict = {}  # pandas before 3.1 takes "a" and "a\0" for one name
+    import pandas as pd
+
     try:
-        codes = np.fromiter((seen.setdefault(name, len(seen)) for name in array.tolist()), np.int64, n_reports)
+        codes, names = pd.factorize(array)
     except TypeError:  # a list among them, which has no hash
         raise ArgumentError("user must hold names, numbers or texts, got something else among them.") from None
-    missing = np.flatnonzero(np.isin(codes, [code for name, code in seen.items() if checks.blank(name)]))
+    blank = [code for code, name in enumerate(names.tolist()) if checks.blank(name)]
+    missing = np.flatnonzero(np.isin(codes, [-1, *blank]))
     if missing.size:
         raise DataError("a report has no user; every report needs one", line=int(missing[0]))
     try:
-        names, places = np.unique(user_array([*seen]), return_inverse=True)
+        names, places = np.unique(names, return_inverse=True)
     except TypeError:
         raise ArgumentError("user must hold names of one kind, numbers or texts, got several.") from None
     return names.tolist(), places[codes]

@@ -11,6 +11,7 @@ from ldpbayes.constants import MIN_P_VALUE
 from ldpbayes.errors import listed, shown
 from ldpbayes.fitness.base import p_in_words
 from ldpbayes.fitness.sums import CONSTANT, UNKNOWN, fitness_of_excess, shown_levels
+from ldpbayes.likelihoods.summary import sum_of_shares
 from ldpbayes.pages.page import Column, Kind, Note, Page, Table
 from ldpbayes.pages.prose import number_of
 from ldpbayes.pages.summary import CONTRADICTED
@@ -54,7 +55,7 @@ def of_scan(result: Any, *, output: str | None = None) -> Page:
     )
     rows = [
         _row(key, cell, result, sampled, summed)
-        + ((*_of_sum(sums[i], cell.n_reports), _beyond(key, result)[0]) if sums else ())
+        + ((*(sum_of_shares(sums[i], cell.n_reports) or (None,) * 4)[:3:2], _beyond(key, result)[0]) if sums else ())
         for i, (key, cell) in enumerate(zip(result, result.collections(), strict=True))
     ]
     whole = Table(extent, columns, tuple(rows))
@@ -119,13 +120,6 @@ def _sums(result: Any) -> list:
     cells = list(result.collections())
     sums = [excess_of(cell.tallies) if cell.keeps_reports else cell.likelihood.excess for cell in cells]
     return sums if any(excess is not None and excess[1] > 0 for excess in sums) else []
-
-
-def _of_sum(excess: Any, n: float) -> tuple:
-    """Return (sum of the shares, its z) of a cell."""
-    if excess is None or excess[1] <= 0:
-        return None, None
-    return float(1 + excess[0] / n), float(excess[0] / np.sqrt(excess[1]))
 
 
 def _sum_of_all(result: Any, sums: list) -> tuple[bool, Note]:

@@ -314,7 +314,7 @@ def _conditions(channel):
 
 
 def _entries(source, name):
-    """Return the distinct entries of a column of a source; None where some are missing."""
+    """Return the distinct entries of a column, None for missing ones."""
     found = (encoded_key(batch.table, name, missing=True) for batch in source.condensed([name]))
     return {values[code] for codes, values in found for code in set(codes.tolist())}
 
@@ -329,7 +329,7 @@ def _meet(name, ours, theirs, source):
 
 
 def _loosely(entry):
-    """Return what entries have in common that one column takes for the same and another one tells apart."""
+    """Return an entry such that those are equal which a column may take for one."""
     text = str(entry).strip().casefold()
     try:
         return float(text)

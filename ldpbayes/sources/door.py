@@ -210,7 +210,7 @@ def collected(source: Any, stated: Mapping[str, Any] | None = None, **settings: 
 
 
 def data_of(value: Any) -> Any:
-    """Return the reports at a path as Collection or Cells, and anything else as it is."""
+    """Return the data at a path, and anything else as it is."""
     return collected(value) if isinstance(value, (str, os.PathLike)) else value
 
 

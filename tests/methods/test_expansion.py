@@ -126,7 +126,7 @@ def test_a_refusal_says_first_that_the_reports_contradict_the_design(tmp_path):
     made = UnaryEncoding.optimized(32, 1.0)
     write(made.privatize(rng.integers(32, size=3000), rng), tmp_path / "r.parquet", made)
     reports = pq.read_table(tmp_path / "r.parquet").drop(["protocol"]).replace_schema_metadata(None)
-    with pytest.raises(CellsError, match=r"^The reports contradict the design in cell all: .* 1 ± .*The summary of"):
+    with pytest.raises(CellsError, match=r"^The reports contradict the design \(.* 1 ± .*The summary of"):
         fit(scan(reports, UnaryEncoding.optimized(32, 4.0), keep=0), draws=0)
     assert "contradict" not in refusal(scan(reports, made, keep=0).likelihoods[0], ExpansionAccuracy(0, 1, "", 0, 0))
 
