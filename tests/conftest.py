@@ -33,12 +33,13 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     """Read which tests passed before on this code."""
-    config.done, config.code = set(), ""
+    config.done = set()
     if config.getoption("--continued"):
         config.journal = pathlib.Path(config.getoption("--continued"))
         files = [ROOT / "constraints.txt", *(ROOT / "data").rglob("*.*"), *(ROOT / "ldpbayes").rglob("*.toml")]
-        config.code = continued.code_of(ROOT / "ldpbayes", ROOT / "tests", files=files)
-        config.done = continued.passed(config.journal, config.code)
+        shared = continued.code_of(ROOT / "ldpbayes", ROOT / "tests", files=files)
+        config.code = functools.cache(lambda path: continued.code_of_test(ROOT / path, shared))
+        config.done = continued.passed(config.journal)
         config.pluginmanager.register(Journal(config))
 
 
@@ -50,7 +51,8 @@ class Journal:
 
     def pytest_runtest_logreport(self, report):
         if report.when == "call" and report.passed and not hasattr(self.config, "workerinput"):
-            continued.add(self.config.journal, self.config.code, report.nodeid)
+            path = report.nodeid.partition("::")[0]
+            continued.add(self.config.journal, self.config.code(path), report.nodeid)
 
 
 def pytest_collection(session):
@@ -103,15 +105,23 @@ def _place(item):
     return len(GROUPS) + (item.get_closest_marker("long") is None)
 
 
+def _passed_before(config, items):
+    """Return the items that the file of ``--continued`` has, on the code that they would run now."""
+    named = {test for test, _ in config.done}
+    known = [item for item in items if item.nodeid in named]
+    return [item for item in known if (item.nodeid, config.code(item.nodeid.partition("::")[0])) in config.done]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Mark what ``make calibrate`` has; long files first, for whoever begins with them ends together with the others."""
     for item in list(_left_to_calibration(items)):
         item.add_marker("calibrate")
-    before = [item for item in items if item.nodeid in config.done]
+    before = _passed_before(config, items)
     if before:
         config.hook.pytest_deselected(items=before)
-    items[:] = sorted((item for item in items if item.nodeid not in config.done), key=_place)
+    dropped = {item.nodeid for item in before}
+    items[:] = sorted((item for item in items if item.nodeid not in dropped), key=_place)
 
 
 def pytest_collection_finish(session):
