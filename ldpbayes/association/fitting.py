@@ -58,7 +58,7 @@ def associate(
     random_seed: int | None = None,
     **settings: Any,
 ) -> Result:
-    """Fit the joint table of private answers of the same people: a column of reports for each, or a Collection of its cells.
+    """Fit the joint table of private answers of the same people, from a column of reports per answer or its Collection.
 
     Parameters
     ----------

@@ -30,8 +30,8 @@ _ABOUT = (
     "  [bold]ldpbayes check example:wada[/bold]  asks whether reports can have come from their design\n\n"
     "  [bold]ldpbayes plan --n-categories 16 --epsilon 1 --error 0.01 --kind half_width[/bold]  finds the protocol, and "
     "how many users give every share to ± 1 point\n\n"
-    "Your own: [bold]ldpbayes fit survey.csv --protocol warner -p p=0.7 --categories no,yes --report answer[/bold], or a "
-    "collection file, survey.toml, that states these once; --set KEY=VALUE sets a key of such a file for one run. "
+    "For reports of your own: [bold]ldpbayes fit survey.csv --protocol warner -p p=0.7 --categories no,yes --report "
+    "answer[/bold]. A collection file, survey.toml, states these once; --set KEY=VALUE sets a key of it for one run. "
     "[bold]ldpbayes COMMAND --help[/bold] has examples that run as printed."
 )
 

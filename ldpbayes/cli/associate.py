@@ -27,6 +27,8 @@ def command(
     categories, and the probability that they are independent; then margins and conditional shares (of --top pairs). Margins
     of all tables agree.
 
+    Exit status 0: fine; 1: the posterior is not to be trusted; 2: bad input.
+
     Examples:
 
       ldpbayes associate example:wada --seed 1

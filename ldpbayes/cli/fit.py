@@ -27,8 +27,9 @@ def command(
 
     P is the distribution in the population, F the shares among the very people who reported. For each category, or for yes
     alone of a yes-no question, it prints posterior mean, sd and interval of P and of F. Beside them stand the
-    maximum-likelihood estimate (MLE) with its standard error (s.e.), and the unbiased estimate (oracle). At most three notes
-    follow, warnings first. --explain prints all notes, further tables and the methods considered.
+    maximum-likelihood estimate (MLE) with its standard error (s.e.), and the unbiased estimate (oracle), as far as the line
+    is wide enough. At most three notes follow, warnings first. --explain prints all notes, further tables and the methods
+    considered.
 
     Exit status 0: fine; 1: the posterior is not to be trusted; 2: bad input; 3: some groups (cells) are left out and named.
     Whether the reports fit the design is the exit status of check.

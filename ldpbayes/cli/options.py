@@ -46,11 +46,16 @@ _SET = (
     "Set a key of a collection file (TOML) for this run; it replaces the file's. Tables take the same keys. May be "
     "repeated. {}"
 )
+_STATED = "State a key as a collection file (TOML) would; may be repeated. {}"
 _SAMPLE = "Columns of the sample: weights=COLUMN, strata=COLUMN, cluster=COLUMN"
 _DENY = "Those who deny (say no though it is yes): deniers.of=yes, deniers.say=no, deniers.channel=direct."
 _IGNORE = (
     "Those who ignore the device: noncompliance.NAME=HOW, where HOW is how they report: LABEL (always that report), "
     "uniform, fair coins, no bits or all bits"
+)
+_OTHER_KEYS = (
+    "Users who sent several reports: by_user=COLUMN. People who gave no answer: missing=LABEL, or missing= for empty "
+    f"entries. {_IGNORE}. {_DENY} Also ordered=true, derived.NAME.of=LABEL, title and other texts."
 )
 _PRIOR = (
     "Prior of P: [bold]default[/bold] (learnt from 20 categories on, else Jeffreys'; the output says which and "
@@ -64,7 +69,7 @@ _SEED = "Random seed. Without it one is drawn and printed."
 _CATEGORIES = "Number of categories."
 _PROTOCOL = "How the reports were made: a name of [bold]ldpbayes protocols[/bold]; its parameters by -p."
 _PARAMETER = "A parameter of the protocol, such as epsilon=1; may be repeated."
-_ROWS = "Rows of a table to print, 40 by default{}; files have all of them."
+_ROWS = "Rows of a table to print, 40 by default; files have all of them.{}"
 #: Every option, by panel of the help and by the name of the argument that it sets. What a command means by a name that
 #: others use differently stands as "name of-command".
 PANELS: dict[str, dict[str, tuple]] = {
@@ -112,16 +117,18 @@ PANELS: dict[str, dict[str, tuple]] = {
             _MANY,
             "KEY=VALUE",
             _SET.format(
-                f"{_SAMPLE}, with population_size=5000 or population_size.STRATUM=2000. Users who sent several reports: "
-                f"by_user=COLUMN. People who gave no answer: missing=LABEL, or missing= for empty entries. "
-                f"{_IGNORE}. {_DENY} Also ordered=true, derived.NAME.of=LABEL, title and other texts."
+                f"{_SAMPLE}, with population_size=5000 (people, or clusters where they were drawn) or "
+                f"population_size.STRATUM=2000. {_OTHER_KEYS}"
             ),
             "--set",
+        ),
+        "assignments of-crosscheck": _option(
+            _MANY, "KEY=VALUE", _SET.format(f"It takes no weights. {_OTHER_KEYS}"), "--set"
         ),
         "assignments of-scan": _option(
             _MANY,
             "KEY=VALUE",
-            _SET.format(
+            _STATED.format(
                 "People who gave no answer, who are counted: missing=LABEL. Users who sent several reports: by_user=COLUMN."
             ),
             "--set",
@@ -133,7 +140,7 @@ PANELS: dict[str, dict[str, tuple]] = {
             "--set",
         ),
         "assignments of-private-groups": _option(
-            _MANY, "KEY=VALUE", _SET.format("Survey weights: weights=COLUMN."), "--set"
+            _MANY, "KEY=VALUE", _STATED.format("Survey weights: weights=COLUMN."), "--set"
         ),
         "assignments of-plan": _option(
             _MANY,
@@ -364,9 +371,7 @@ PANELS: dict[str, dict[str, tuple]] = {
             "-n",
             min=1,
         ),
-        "random_seed of-simulate": _option(
-            int | None, "SEED", "Random seed. Without it every run has other reports.", "--seed", min=0
-        ),
+        "random_seed of-simulate": _option(int | None, "SEED", _SEED, "--seed", min=0),
     },
     "Reading the files": {
         "sample": _option(
@@ -421,7 +426,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         ),
         "explain of-associate": _flag("Print the conditional shares, and every note in full.", "--explain"),
         "top": _option(int | None, "ROWS", _ROWS.format(""), min=1),
-        "top of-fit": _option(int | None, "ROWS", _ROWS.format(", and further tables"), min=1),
+        "top of-fit": _option(int | None, "ROWS", _ROWS.format(" Where it is given, further tables are printed."), min=1),
         "top of-associate": _option(
             int | None, "PAIRS", "Number of pairs whose conditional shares are printed; --explain prints six.", min=1
         ),

@@ -68,6 +68,8 @@ def command(
     Say how the reports were made: --rate-column names a column of randomization rates, --epsilon-column a column of ε,
     --protocol one protocol for all.
 
+    Exit status 0: fine; 1: the posterior is not to be trusted; 2: bad input; 3: some cells are left out and named.
+
     Examples:
 
       ldpbayes private-groups example:survey.csv --value income --report smokes --protocol warner -p p=0.7

@@ -49,6 +49,8 @@ def command(
 
     Known totals: --total yes=0.3, or with a standard deviation --total yes=0.3,0.02.
 
+    Exit status 0: fine; 1: the posterior is not to be trusted; 2: bad input.
+
     Examples:
 
       ldpbayes regress example:nigeria_cells "connections ~ female + married + age_group"

@@ -1,5 +1,7 @@
 """The command ``ldpbayes simulate``."""
 
+import secrets
+
 from ldpbayes import files
 from ldpbayes.cli import options, printing
 from ldpbayes.errors import ArgumentError, shown
@@ -41,6 +43,7 @@ def command(
     files.check_outputs(target, None if files.is_parquet(target) else target.with_suffix(".csv"))
     if n_categories is None and truth in ("zipf", "geometric", "dirichlet"):
         raise ArgumentError(f"n_categories must be given for the population {truth}.")
+    random_seed = secrets.randbits(31) if random_seed is None else random_seed
     people = population(truth, n_categories, random_seed=random_seed)
     mechanism = options.made(protocol, people.categories, parameter)
     if n is None and people.counts is None:
@@ -54,5 +57,5 @@ def command(
     named = f" of {people.title}" if people.title else ""
     printing.say(
         f"Wrote {target}: {number_of(n_reports, 'report')}{named} through {protocol}, "
-        f"epsilon {mechanism.epsilon:g}. Now: ldpbayes fit {target}"
+        f"epsilon {mechanism.epsilon:g}, seed {random_seed}. Now: ldpbayes fit {target}"
     )

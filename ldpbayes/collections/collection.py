@@ -28,7 +28,7 @@ TEXTS = ("id", "title", "question", "citation", "licence", "notes")
 
 @dataclass(frozen=True, eq=False)
 class Collection(Reports):
-    """The reports of one population: a Tally for each channel, a protocol at one ε; ``missing`` people gave no answer.
+    """The reports of one population: a Tally per channel (a protocol at one ε); ``missing`` people gave no answer.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Point estimators: ``MLE()(collection)``, ``Oracle()(collection)``, the unbiased decoder; differences in means of lists."""
+"""Point estimators: ``MLE()(collection)``, the unbiased ``Oracle()(collection)``, ``difference_in_means`` of lists."""
 
 from typing import TYPE_CHECKING
 

@@ -71,7 +71,7 @@ def check(
     replications: int = REPLICATIONS,
     estimate: Estimate | FloatArray | None = None,
 ) -> Fitness | CellsFitness:
-    """Test the fit of reports to their protocols, without a prior: ``flagged`` says that no distribution explains them.
+    """Test without a prior whether reports fit their protocols; ``flagged`` is True where no distribution explains them.
 
     Two kinds of tests: the counts of all possible reports against those expected at the maximum-likelihood estimate, where
     the reports can be listed and the design is not saturated; properties of a report whose law does not depend on P

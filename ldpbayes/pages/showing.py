@@ -46,7 +46,7 @@ _FACTS = ("title", "method", "n_reports")
 
 
 def show(result: Any, *, collection: Any = None, command: str = "", **settings: Any) -> Page:
-    """Return the Page of a result, to print or to save: its table, and what to know about it.
+    """Return the Page of a result or of data, to print or to save: its table, and what to know about it.
 
     A notebook displays the page as HTML, an interactive session as text.
 

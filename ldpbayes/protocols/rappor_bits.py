@@ -50,6 +50,7 @@ class RapporBits(AbstractProtocol):
 
     rappor: Rappor
     name: ClassVar[str] = "rappor_bits"
+    file_parameters: ClassVar[str] = "those of rappor"
     report_fields: ClassVar[tuple[str, ...]] = ("cohort", "bit", "value")
     caveat: ClassVar[str] = (
         "Channel {name}: these are marginal bit counts, so only the composite likelihood applies: bits of one report are "

@@ -220,7 +220,7 @@ class Fitted:
 
 @asks
 def predictions(result: xr.DataTree, data: Any = None, *, ci_prob: float = 0.95) -> Answer:
-    """Predict shares, or the mean outcome, by a regression: for rows of a table, by default all combinations of covariates.
+    """Predict shares, or the mean outcome, by a regression: for rows of a table, by default the distinct rows of the fit.
 
     Parameters
     ----------

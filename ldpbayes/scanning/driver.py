@@ -312,7 +312,7 @@ def scan(
     copies: str = "refuse",
     bitorder: str = "big",
 ) -> Found:
-    """Read reports that need not fit in memory, as Cells of counts, or of summaries where too many reports are distinct.
+    """Read reports that need not fit in memory into Found, the Cells of counts, or of summaries where too many are distinct.
 
     Where so few reports are possible that they can be counted (GRR, Hadamard, explicit channels, cohorts, unary encoding
     up to 16 categories), one pass counts them and each cell is a Collection. Otherwise two passes are made. The first

@@ -252,15 +252,15 @@ def write(
     categories: Sequence[str] | None = None,
     **columns,
 ) -> Any:
-    """Write a Collection (.toml), cells or private reports (.parquet) for ``read``; return how many, or for None a table.
+    """Write a Collection or Cells (.toml), a scan or privatized reports (.parquet) for ``read``; return the reports' number.
 
-    A collection goes to a TOML file with its tallies in a CSV file beside it. The cells of a scan, and cells some of which
-    are summaries, go to a Parquet file with one row a cell; only a scan has the samples of reports by which the error of a
-    summary is predicted. Reports go to a Parquet file that states its protocol, in the layout that is read fastest: one
-    column per field of a report (whole numbers where it is a number, a cohort, a seed or a value; packed bits,
-    ``fixed_size_binary`` as ``numpy.packbits`` writes them, where it is a set), and a constant text column ``protocol``
-    with the protocol as JSON. Compression is LZ4; keys and protocol are dictionary-encoded, bits are not; a row group has
-    131,072 rows. A file appears when it is whole.
+    A collection, and cells that keep their reports, go to a TOML file with their tallies in a CSV file beside it. The cells
+    of a scan, and cells some of which are summaries, go to a Parquet file with one row a cell; only a scan has the samples
+    of reports by which the error of a summary is predicted. Reports go to a Parquet file that states its protocol, in the
+    layout that is read fastest: one column per field of a report (whole numbers where it is a number, a cohort, a seed or a
+    value; packed bits, ``fixed_size_binary`` as ``numpy.packbits`` writes them, where it is a set), and a constant text
+    column ``protocol`` with the protocol as JSON. Compression is LZ4; keys and protocol are dictionary-encoded, bits are
+    not; a row group has 131,072 rows. A file appears when it is whole.
 
     Parameters
     ----------
@@ -269,8 +269,8 @@ def write(
         mapping from column names to their entries; memory is that of a batch and a row group. The keys of cells are
         written as text, and their covariates are not written.
     path : path-like or None
-        Ends in ``.toml`` for collections, in ``.parquet`` or ``.pq`` for the others. None, for reports: a table of PyArrow
-        in this layout is returned, for other writers.
+        Ends in ``.toml`` for collections and for cells that keep their reports, in ``.parquet`` or ``.pq`` for the others.
+        None, for reports: a table of PyArrow in this layout is returned, for other writers.
     protocol : AbstractProtocol, optional
         How the reports were made; needed for reports alone.
     categories : sequence of str, optional
