@@ -61,7 +61,7 @@ class Weighting:
         Proposals that are tried, at most. Derived: draws double from one to the next, so that four go from 4,096 to the
         32,768 that ``work`` allows of a cheap likelihood, and the fifth is fitted to as many. With half, two, the only
         fit is to 4,096 draws; with double, five more have 32,768 each, a second apiece. Bank: half and double change no
-        number of seven problems. (All numbers of this file together, halved: 5 of 23 problems were slower, one lost trust.)
+        number of seven problems.
     wider : tuple of float
         How many times wider than the t others beside it are. Bank: without them tails of few unknowns go to chains.
     wide : float

@@ -268,15 +268,8 @@ def _resampled(server, problem, nodes, chances, counts, rng, weighed, sample):
 def _corrected(nodes, counts, weighed, enough):
     """Return (nodes with the log-evidences that the draws under the true likelihood give them, their chances of a draw).
 
-    Nodes with fewer than ``enough`` draws move as the nearest that has them.
-
-    Parameters
-    ----------
-    nodes : Nodes
-    counts : (k,) array
-        Draws of each.
-    weighed : dict of (server, cell) to (WeightedDraws, node of each draw, Verdict)
-    enough : int
+    Nodes with fewer than ``enough`` draws move as the nearest that has them; ``counts`` (k,) are the draws of each.
+    ``weighed`` is a dict of (server, cell) to (WeightedDraws, node of each draw, Verdict).
     """
     worth = {key: np.bincount(node, weights.weight, counts.size) for key, (weights, node, _) in weighed.items()}
     drawn = np.all([counts > 0, *(mass > 0 for mass in worth.values())], axis=0)

@@ -47,10 +47,9 @@ class PairSlice(AbstractPosterior):
         b·p − pᵀHp/2 for the log-likelihood, O(a), and the end of each draw's sweeps is a Metropolis proposal: the draws
         are from the posterior all the same, and the fact ``acceptance`` says how good the quadratic is.
     sweeps : int
-        The most for a draw. Measured: 4,000 draws of twelve cells of two attributes (3,000 reports by products of
-        randomized response, ε = 3) and of eight categories (300 by unary encoding, ε = 2) are worth 1,500 to 1,650 at one
-        sweep, 3,400 to 3,700 at five, 3,700 at ten, and 3,600 to 3,800 at 20. More sweeps cost in proportion. Where
-        categories are more correlated chains go on instead. Bank: half and double show nothing.
+        The most for a draw. Measured: 4,000 draws of twelve cells of two attributes and of eight
+        categories are worth 1,500 to 1,650 at one sweep, 3,400 to 3,700 at five, and no more beyond. Where categories are
+        more correlated chains go on instead. Bank: half and double show nothing.
     thin_work, rows_work, max_work : float
         Operations. Measured: half a second, two seconds up to which "auto" visits the rows, and minutes beyond which the
         method is refused. Bank: without the quadratic two of four RAPPOR problems are lost.

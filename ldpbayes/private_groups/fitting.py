@@ -69,19 +69,18 @@ def by_private_group(
     group's share, mean, quantiles and distribution function, and differences between groups. No record gets a negative
     weight, and every distribution function is monotone.
 
-    Values are put into bins of equal width in the normal score of their rank. Within a bin the groups' shares are those
-    that its reports allow; from bin to bin they change smoothly: their logits are a second-order random walk whose scale is
-    integrated. Within a bin each group has the distribution of the pooled records.
+    Values are put into bins of equal width in the normal score of their rank. Within a bin the groups' shares are those that
+    its reports allow, and each group has the distribution of the pooled records. From bin to bin the logits of the shares
+    are a second-order random walk whose scale is integrated.
 
     Where values look rounded, "auto" begins with one curve for each rounding class (multiples of 15, of 5, other values) if
-    its evidence is the larger. The assumption is checked: the shares of the smooth model are compared with those that the
-    likelihood of the reports alone gives, which needs none. Where they differ by more than half a posterior standard
-    deviation and what precision explains, or where the draws cannot be trusted, "auto" hands over to the curves of rounding
-    classes, and then to the recipe with a bootstrap. The result names its method and the reason.
+    its evidence is the larger. The shares are compared with those by the likelihood of the reports alone. Where they differ
+    by more than half a posterior standard deviation and what precision explains, or draws cannot be trusted, "auto" hands
+    over to the curves of rounding classes, and then to the recipe with a bootstrap. The result names its method and the
+    reason.
 
-    A mean that depends on a handful of records, because the tail of the values is too long for its interval to hold, is left
-    out, and so are a quantile whose interval ends at the value of one record, beyond which nothing is known, and a
-    combination of covariates whose answer fails; ``left_out`` says so, and the rest is delivered.
+    ``left_out`` names what cannot be said: a mean that a handful of records decides, a quantile whose interval ends at the
+    value of one record, and a combination of covariates whose answer fails.
 
     Parameters
     ----------

@@ -190,17 +190,8 @@ def _asked(asked: str | Sequence[str], labels: tuple[str, ...]) -> tuple[str, Fl
 class _Ends:
     """The least and the largest honest estimate of one quantity, with confidence limits, for numbers of fakes.
 
-    Parameters
-    ----------
-    scores : (m,) array
-        Distinct scores, in increasing order.
-    counts : (m,) array
-    bounds : pair of float
-        What a distribution allows.
-    tail : float
-        Probability beyond each confidence limit.
-    binomial : tuple, optional
-        (C, g, h) where the quantity is one category's share with a binomial support count.
+    ``scores`` (m,) are distinct and increase, with ``counts`` (m,); ``bounds`` are what a distribution allows, and ``tail``
+    is the probability beyond each limit. ``binomial`` is (C, g, h) where a category's share has a binomial support count.
     """
 
     def __init__(

@@ -257,10 +257,8 @@ def write(
     A collection, and cells that keep their reports, go to a TOML file with their tallies in a CSV file beside it. The cells
     of a scan, and cells some of which are summaries, go to a Parquet file with one row a cell; only a scan has the samples
     of reports by which the error of a summary is predicted. Reports go to a Parquet file that states its protocol, in the
-    layout that is read fastest: one column per field of a report (whole numbers where it is a number, a cohort, a seed or a
-    value; packed bits, ``fixed_size_binary`` as ``numpy.packbits`` writes them, where it is a set), and a constant text
-    column ``protocol`` with the protocol as JSON. Compression is LZ4; keys and protocol are dictionary-encoded, bits are
-    not; a row group has 131,072 rows. A file appears when it is whole.
+    layout that is read fastest (docs/howto/reports-as-files.md): one column per field of a report, packed bits where it is a
+    set, and a constant text column ``protocol`` with the protocol as JSON. A file appears when it is whole.
 
     Parameters
     ----------

@@ -245,16 +245,8 @@ def _moments(pmfs, alpha, total):
 def _ends(pmfs, alpha, total, tail):
     """Return the equal-tailed interval ends of P (Beta mixtures) and of F (from its probabilities), by name in EXACT.
 
-    Parameters
-    ----------
-    pmfs : sequence of (n + 1,) arrays
-        The law of the tally of each category.
-    alpha : (k,) array
-        Their concentrations.
-    total : float
-        Σα + n, over all categories.
-    tail : float
-        Probability beyond each end.
+    ``pmfs`` are the laws (n + 1,) of the tally of each category, ``alpha`` (k,) their concentrations, ``total`` is Σα + n
+    over all categories, ``tail`` the probability beyond each end.
     """
     ends = np.empty((4, len(pmfs)))
     for x, (pmf, concentration) in enumerate(zip(pmfs, alpha, strict=True)):

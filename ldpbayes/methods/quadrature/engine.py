@@ -304,15 +304,7 @@ class Quadrature(AbstractPosterior):
     ) -> tuple[Any, ProductRule, ProductRule, Any, float]:
         """Return (integrand, rule, coarser rule, moments, error), with as many nodes and as wide windows as needed.
 
-        Parameters
-        ----------
-        integrand : Integrand or DenialIntegrand
-        nodes : int
-            Of a stick at the first try.
-        integrated : callable
-            An integrand and a rule → what has mean, sd, log_evidence and left_out.
-        plan : callable
-            Nodes of a stick → Preparation or Refusal.
+        ``nodes`` are those of a stick at the first try. ``integrated`` returns what has mean, sd, log_evidence and left_out.
         """
         rule, coarse, rough = ProductRule(nodes), ProductRule(math.ceil(0.8 * nodes)), None
         least = self.tolerance / 1000
