@@ -84,14 +84,14 @@ def fit(
         Reports, or a file that ``read`` takes by itself: of a collection, of reports that state their protocol, or of a
         scan. Cells without a prior over all of them have independent posteriors, of all cells at
         once where these are exact.
-    prior : {"default", "jeffreys", "flat", "learnt", "floor", "smooth"}, float, (a,) array or AbstractPrior
-        Prior of P; a number is a symmetric concentration, an array the concentrations of a Dirichlet, ``floor`` the learnt
-        prior over a floor that all categories nearly share. By default
-        ``learnt`` from 20 categories on, where that is no large computation, and ``jeffreys`` otherwise; the attr
-        ``prior_reason`` says which and why.
+    prior : {"default", "jeffreys", "flat", "learnt", "floor", "smooth", "share:NAME"}, float, (a,) array or AbstractPrior
+        Prior of P, for Cells also "hierarchical" or "days". A number is a symmetric concentration, an array the
+        concentrations of a Dirichlet, ``floor`` the learnt prior over a floor that all categories nearly share, and
+        ``share:NAME`` is flat on a derived share. By default ``learnt`` from 20 categories on, where that is no large
+        computation, and ``jeffreys`` otherwise; the attr ``prior_reason`` says which and why.
     method : str or AbstractPosterior
-        "auto", the name of a method such as "exact", "quadrature" or "nuts", or an object of ``ldpbayes.methods`` with its
-        own settings.
+        "auto", the name of a method (exact, quadrature, surrogate, weighted, pair_slice, hmc, nuts), or an object of
+        ``ldpbayes.methods`` with its own settings.
     draws, chains : int, optional
         Draws per chain and chains, for methods given by name; 1000 (fewer beyond 4,000 categories) and 4 by default. With
         ``draws=0``, and where draws of very many cells or categories would not fit, the result has moments, intervals and
@@ -116,7 +116,7 @@ def fit(
     Result
         An xarray.DataTree with ``table``, ``page`` and ``save``. Its groups are posterior, summary, exact (where known),
         estimate, sample_stats, observed_data and constant_data; its attrs say the method, why it was chosen, its
-        verdict and the seed, and those of its group ``details`` all else. See ldpbayes.result.
+        verdict and the seed, and those of its group ``details`` all else.
 
     Raises
     ------

@@ -41,7 +41,7 @@ def test_links_of_the_readme_are_absolute_and_lead_to_files():
         assert link.startswith(("https://", "#")), link
         if link.startswith(addresses.REPOSITORY):
             kind, branch, path = link.removeprefix(addresses.REPOSITORY + "/").split("/", 2)
-            assert kind in ("blob", "raw") and branch == "main" and (ROOT / path.partition("#")[0]).exists(), link
+            assert kind in ("blob", "raw", "tree") and branch == "main" and (ROOT / path.partition("#")[0]).exists(), link
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)

@@ -16,7 +16,7 @@ REPOSITORY = "https://github.com/OWNER/ldpbayes"
 
 ROOT = pathlib.Path(__file__).parents[1]
 #: Files that name the repository by its address.
-ADDRESSED = ("README.md", "pyproject.toml", "CITATION.cff")
+ADDRESSED = ("README.md", "pyproject.toml", "CITATION.cff", "docs/index.md", "docs/right-for-me.md")
 #: An address of a repository, as these files write it: nothing else in them lies under /ldpbayes of a host.
 ADDRESS = re.compile(r"https://[\w.-]+/[\w.-]+/ldpbayes\b")
 #: The organization, whose teams CODEOWNERS names.

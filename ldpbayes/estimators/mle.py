@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldpbayes import checks
-from ldpbayes.collections import as_collection
+from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.compiling import OneThread
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, warn
 from ldpbayes.estimators.base import standard_errors
@@ -68,7 +68,7 @@ class MLE:
         if self.constraints is not None and self.prior is not None:
             raise ArgumentError("constraints must come without a prior.")
 
-    def __call__(self, collection):
+    def __call__(self, collection: Collection | Tally) -> Estimate:
         """Return the Estimate for a Collection or a Tally.
 
         Raises
@@ -103,14 +103,15 @@ class MLE:
         else:
             error, exact = standard_errors(rows, solution.p, mass)
         sentences += [] if error is None else _error_notes(solution.p, error, exact)
-        if not (test := collection.noncompliance()).identified:
+        if (wrapper := collection.wrapper) is not None and not (test := collection.noncompliance()).identified:
             sentences.append(
-                f"Not an estimate of {collection.wrapper.share}: every one from {test.low:.3g} to {test.high:.3g} has "
+                f"Not an estimate of {wrapper.share}: every one from {test.low:.3g} to {test.high:.3g} has "
                 "the same likelihood."
             )
         likelihood = float(rows.log_likelihood(solution.p))
         sentences += _uniform_note(rows, solution.p, likelihood)
         estimate = Estimate(name, solution.p, error, likelihood, solution.gap, " ".join(sentences), collection=collection)
+        estimate._called("MLE", {"collection": collection} | vars(self))
         if not certified:
             warn(sentences[0], DiagnosticWarning)
         return estimate

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldpbayes.collections import as_collection
+from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.errors import ArgumentError
 from ldpbayes.estimators.base import project
 from ldpbayes.estimators.estimate import Estimate
@@ -33,7 +33,7 @@ class Oracle:
 
     name = "oracle"
 
-    def __call__(self, collection):
+    def __call__(self, collection: Collection | Tally) -> Estimate:
         """Return the Estimate for a Collection or a Tally.
 
         Raises
@@ -64,7 +64,9 @@ class Oracle:
         outside = int((value < 0).sum())
         note = f"; {outside} of {value.size} entries are negative" if outside else ""
         outcome = f"Computed in closed form: {how}{note}."
-        return Estimate("oracle", value, error, likelihood, float("nan"), outcome, collection=collection)
+        estimate = Estimate("oracle", value, error, likelihood, float("nan"), outcome, collection=collection)
+        estimate._called("Oracle", {"collection": collection})
+        return estimate
 
 
 def _average(decoders, rows, sizes, n_categories):

@@ -161,7 +161,7 @@ class Plan:
         return {name: getattr(self, name) for name in names} | {"n": self.users}
 
 
-class Plans(AbstractResult, tuple):
+class Plans(AbstractResult, tuple[Plan, ...]):
     """Plans of several protocols, best first.
 
     Attributes

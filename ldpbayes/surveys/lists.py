@@ -6,9 +6,11 @@ from scipy.special import chdtrc
 from ldpbayes.answer import Answer
 from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.errors import ArgumentError, DataError
+from ldpbayes.presenting import recorded
 from ldpbayes.protocols.designs import ListExperiment
 
 
+@recorded
 def difference_in_means(collection: Collection | Tally) -> Answer:
     """Return by how much more items apply on average where the sensitive one is among them, the share of its carriers.
 
