@@ -36,7 +36,7 @@ class ValidationStudy(AbstractResult):
     @property
     def sentence(self) -> str:
         """What the trials are worth, for the least certain share."""
-        x = int(self.sd[0].argmax())
+        x = 1 if len(self.categories) == 2 else int(self.sd[0].argmax())  # two shares are as certain as each other
         words = {1: "now", np.inf: "were the device known"}
         widths = ", ".join(
             f"{sd:.2g} {words.get(times, f'with {times:g} times the trials')}"
