@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import logit, ndtri
 
+from ldpbayes.methods.constants import NEAR
 from ldpbayes.methods.merging import Merged, quantile
 from ldpbayes.methods.problem import checked_concentrations
-from ldpbayes.methods.quadrature.constants import NEAR
 from ldpbayes.methods.quadrature.draws import Drawer
 from ldpbayes.methods.quadrature.integrals import integrate
 from ldpbayes.methods.quadrature.integrand import Integrand, maximized, reach_of

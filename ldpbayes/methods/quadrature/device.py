@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import betaln
 
+from ldpbayes.methods.constants import CELLS
 from ldpbayes.methods.problem import checked_concentrations
-from ldpbayes.methods.quadrature.constants import CELLS
 from ldpbayes.methods.quadrature.draws import inverted
 from ldpbayes.methods.quadrature.integrand import maximized, whole_part, windows
 from ldpbayes.methods.quadrature.margins import StickMargin

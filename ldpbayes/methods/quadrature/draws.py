@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-from ldpbayes.methods.quadrature.constants import BATCH, CELLS, KEPT_NODES
+from ldpbayes.methods.constants import BATCH, CELLS, KEPT_NODES
 from ldpbayes.methods.quadrature.integrand import Integrand, windows
 from ldpbayes.methods.quadrature.margins import interpolation
 from ldpbayes.methods.quadrature.rules import ProductRule, jacobi, remainder, stick_rule

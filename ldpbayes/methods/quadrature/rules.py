@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-from ldpbayes.methods.quadrature.constants import BATCH
+from ldpbayes.methods.constants import BATCH
 from ldpbayes.methods.quadrature.integrand import whole_part, windows
 
 
