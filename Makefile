@@ -59,6 +59,8 @@ figures: $(VENV)/.ready  ## Draw the figures of the gallery, the README and the 
 	$(BIN)/python tools/draw_gallery.py
 	$(BIN)/python -m studies.draw
 	$(BIN)/python -m studies.draw_convergence
+	$(BIN)/python -m studies.draw_coverage
+	$(BIN)/python -m studies.draw_theory
 
 site-check: docs  ## Open every page of the site in Chromium at two widths, and follow its links.
 	$(BIN)/python tools/check_site.py docs/_build

@@ -15,12 +15,12 @@ import matplotlib
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.ticker import LogFormatterSciNotation
 
 from ldpbayes.plots import PALETTE
 from ldpbayes.plots.base import LABEL, LETTER, SMALL, TITLE, WIDTH, wrapped
 from ldpbayes.theory import bounds
 from studies import figures, floor
+from studies.plotting import write_out
 from studies.pooled import load, read
 from studies.progress import of_progress
 
@@ -116,12 +116,20 @@ def labelled(panels):
     return {label: handle for found in pairs for handle, label in found}
 
 
-def save(figure, name):
-    """Write a figure, with powers of ten written out: their exponents would be too small to read."""
-    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
-        if isinstance(axis.get_major_formatter(), LogFormatterSciNotation):
-            axis.set_major_formatter("{x:g}")
-    figure.savefig(PLACE / f"{name}.png", dpi=130)
+def save(figure, name, place=PLACE):
+    """Write a figure, with powers of ten written out.
+
+    Parameters
+    ----------
+    figure : matplotlib Figure
+    name : str
+    place : Path
+        The folder.
+    """
+    for axes in figure.axes:
+        write_out(axes.xaxis)
+        write_out(axes.yaxis)
+    figure.savefig(place / f"{name}.png", dpi=130)
     plt.close(figure)
 
 

@@ -6,8 +6,9 @@ import pathlib
 import numpy as np
 import pyarrow.parquet as pq
 
+from ldpbayes.plots.base import wrapped
 from studies import binary, coverage
-from studies.draw import PLACE, plt
+from studies.draw import PLACE, canvas, finish, labelled, save
 
 METHODS = {
     "jeffreys": "Jeffreys, equal-tailed",
@@ -35,49 +36,49 @@ def select(lines, **wanted):
     return [line for line in lines if fits(line)]
 
 
-def draw_binary(path):
-    """Write the figure of exact coverage over the true share: a row for each design, a column for each family."""
+def draw_binary():
+    """Write the figure of exact coverage over the true share: panels of credible intervals, then those of the others."""
     families = (("jeffreys", "jeffreys_hdi", "flat", "flat_hdi"), ("confidence", "wilson", "wald", "bootstrap"))
-    figure, panels = plt.subplots(len(SHOWN), 2, figsize=(9.5, 8), sharex=True, sharey=True, layout="constrained")
+    figure, panels = canvas(2 * len(SHOWN), 1, 1.75, sharex=True, sharey=True)
     p = np.geomspace(0.002, 0.5, 1200)
-    for row, (design, epsilon, n) in zip(panels, SHOWN, strict=True):
+    for i, (design, epsilon, n) in enumerate(SHOWN):
         hit, other = coverage.rates_of(design, epsilon)
         counts = binary.likely_counts(n, other, hit)
         found = binary.all_intervals(counts, n, hit, other)
-        for axes, names in zip(row, families, strict=True):
+        for axes, names in zip(panels[i :: len(SHOWN), 0], families, strict=True):
             for name in names:
                 held, _ = binary.expected(*found[name], counts, n, hit, other, p)
                 axes.plot(p, held, lw=1, label=METHODS[name])
             axes.axhline(0.95, color="0.4", lw=0.8)
-            axes.set(xscale="log", ylim=(0.7, 1.005), title=f"{DESIGNS[design]}, ε = {epsilon:g}, {n:,} people")
-    for axes in panels[-1]:
-        axes.set_xlabel("true share")
-    for axes in panels[0]:
-        axes.legend(loc="lower right", ncols=2)
-    panels[1, 0].set_ylabel("how often 95 % intervals hold the truth")
-    figure.suptitle("Jeffreys' equal-tailed intervals hold small shares; flat ones and highest densities miss some")
-    figure.savefig(path, dpi=100)
+            axes.set(xscale="log", ylim=(0.7, 1.005), ylabel="coverage", xticks=(0.01, 0.1))
+            axes.set_title(f"{DESIGNS[design]}, ε = {epsilon:g}, {n:,} people")
+    for axes in panels[:: len(SHOWN), 0]:
+        axes.legend(loc="lower right", borderaxespad=0, labelspacing=0.2)
+    panels[-1, 0].set_xlabel("true share")
+    text = "Jeffreys' equal-tailed intervals hold small shares; flat ones and highest densities miss some"
+    finish(figure, text)
+    save(figure, "coverage-binary")
 
 
-def draw_several(lines, path):
+def draw_several(lines):
     """Write the figure of several categories: coverage of the largest share against that of all shares, cell by cell."""
     names = ("jeffreys", "flat", "learnt", "confidence", "wald", "bootstrap")
-    figure, panels = plt.subplots(2, 3, figsize=(9.5, 6), sharex=True, sharey=True, layout="constrained")
+    figure, panels = canvas(3, 2, 1.85, sharex=True, sharey=True)
     for axes, name in zip(panels.flat, names, strict=True):
         for size, marker in ((5, "o"), (20, "s"), (100, "^")):
             cells = select(lines, estimator=name, n_categories=size, population=lambda value: value != "even")
             all_of, largest = ([line["value"] for line in select(cells, metric=m)] for m in ("coverage", "coverage_largest"))
-            axes.plot(all_of, largest, marker, ms=5, alpha=0.7, label=f"{size} categories")
+            axes.plot(all_of, largest, marker, ms=4, alpha=0.7, label=f"{size} categories")
         axes.axhline(0.95, color="0.4", lw=0.8)
         axes.axvline(0.95, color="0.4", lw=0.8)
-        axes.set_title(METHODS[name])
-    panels[0, 0].legend(loc="lower left")
+        axes.set_title(wrapped(METHODS[name], 20))
     for axes in panels[-1]:
-        axes.set_xlabel("coverage of all positive shares")
+        axes.set_xlabel("coverage of all\npositive shares")
     for axes in panels[:, 0]:
-        axes.set_ylabel("coverage of the largest share")
-    figure.suptitle("Priors and the bootstrap can miss the largest share of many; exact and Wald intervals do not")
-    figure.savefig(path, dpi=100)
+        axes.set_ylabel("coverage of the\nlargest share")
+    text = "Priors and the bootstrap can miss the largest share of many; exact and Wald intervals do not"
+    finish(figure, text, labelled(panels), columns=2)
+    save(figure, "coverage-several")
 
 
 def table(headers, rows):
@@ -162,8 +163,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--results", type=pathlib.Path, default=PLACE / "coverage.parquet")
     lines = pq.read_table(parser.parse_args().results).to_pylist()
-    draw_binary(PLACE / "coverage-binary.png")
-    draw_several(select(lines, n_categories=lambda size: size > 2), PLACE / "coverage-several.png")
+    draw_binary()
+    draw_several(lines)
     binary_tables(lines)
     several_tables(lines)
 

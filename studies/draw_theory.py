@@ -7,8 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ldpbayes.plots import save_figure
-from studies.draw import plt
+from studies.draw import canvas, finish, labelled, save
 from studies.plotting import plot_study
 from studies.priors import geometric_means
 
@@ -58,36 +57,54 @@ def ratios(table, estimator):
     return {key: float(np.exp(np.log(values).mean())) for key, values in found.items()}
 
 
-def draw(table, path):
-    """Write the figure: a row for each population, a panel for each number of reports."""
+def draw(table):
+    """Write the figure: a line for each population, with its name above, and a panel for each number of reports."""
     by = {name: ratios(table, name) for name in SHOWN}
     rows = sorted({key[:2] for key in by["learnt"]}, key=lambda key: (key[1], key[0]), reverse=True)
-    figure, panels = plt.subplots(1, 2, figsize=(9.5, 7), sharey=True, layout="constrained")
-    for axes, n in zip(panels, (10_000, 1_000_000), strict=True):
+    figure, panels = canvas(1, 2, 0.32 * len(rows), sharey=True)
+    for axes, n in zip(panels[0], (10_000, 1_000_000), strict=True):
         for name, marker in SHOWN.items():
             points = [(by[name][(*row, n)], i) for i, row in enumerate(rows) if (*row, n) in by[name]]
             size = 6 if name in ("learnt", "smooth") else 4
             axes.plot(*zip(*points, strict=True), marker, ms=size, label=WORDS.get(name, name))
         axes.axvline(1, color="0.4", lw=0.8)
-        axes.set(xscale="log", xlim=(0.1, 100), title=f"{n:,} reports", xlabel="squared error / that under Jeffreys' prior")
+        axes.set(xscale="log", xlim=(0.1, 100), ylim=(-0.4, len(rows) - 0.1), title=f"{n:,} reports")
+        axes.set_yticks(range(len(rows)), [""] * len(rows))
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+        axes.set_xlabel("squared error / that\nunder Jeffreys' prior")
         axes.grid(axis="y")
-    panels[0].set_yticks(range(len(rows)), [f"{WORDS[name]} ({a:,})" for name, a in rows], fontsize=8)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
-    figure.suptitle(
-        "A learnt prior is seldom worse than Jeffreys' and often far better; smooth ones suit ordered categories"
-    )
-    figure.savefig(path, dpi=110)
+    panels[0, 0].set(zorder=2, facecolor="none")  # names reach over the next panel
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+    for i, (name, a) in enumerate(rows):
+        panels[0, 0].text(0.11, i + 0.5, f"{WORDS[name]} ({a:,})", va="center", bbox=box, in_layout=False)
+    text = "A learnt prior is seldom worse than Jeffreys' and often far better; smooth ones suit ordered categories"
+    finish(figure, text, labelled(panels), columns=2)
+    save(figure, "priors-study", PLACE)
 
 
-def draw_study(name, x, panels, title, **where):
-    """Write the figure of a study's cells with these values, its names in words."""
+def draw_study(name, x, panels, title, most_columns, **where):
+    """Write the figure of a study's cells with these values, its names in words: the first of panels are rows."""
     rows = [
         {key: WORDS.get(value, value) for key, value in row.items()}
         for row in pq.read_table(PLACE / f"{name}-study.parquet").to_pylist()
         if all(row[key] in values for key, values in where.items())
     ]
-    figure = plot_study(pa.Table.from_pylist(rows), x, ("estimator",), panels, most_columns=3, title=title)
-    save_figure(figure, PLACE / f"{name}-study.png")
+    order = list(dict.fromkeys(row[panels[0]] for row in rows))
+    rows.sort(key=lambda row: order.index(row[panels[0]]))
+    figure = plot_study(pa.Table.from_pylist(rows), x, ("estimator",), panels, most_columns=most_columns, title=title)
+    save(figure, f"{name}-study", PLACE)
+
+
+def draw_all(table):
+    """Write the figures: that of the study of priors, from its table, and those of the studies of repeats and poisoning."""
+    draw(table)
+    says = "Taken for users, the reports of one user make intervals that miss; one row a user keeps its promise"
+    draw_study("repeats", "times", ("protocol",), says, 1, metric=("coverage",))
+    says = "Who knows the attack or its targets withstands it; projection and a plain posterior do not (100,000 reports)"
+    shown = ("norm_sub", "posterior", "recover", "recover_targets", "posterior_law")
+    panels = "protocol", "population"
+    draw_study("poisoning", "fakes", panels, says, 2, metric=("mse",), n_reports=(100_000,), estimator=shown)
 
 
 def main():
@@ -95,14 +112,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--results", type=pathlib.Path, default=PLACE / "priors-study.parquet")
     table = pq.read_table(parser.parse_args().results)
-    draw(table, PLACE / "priors-study.png")
-    says = "Taken for users, the reports of one user make intervals that miss; one row a user keeps its promise"
-    draw_study("repeats", "times", ("protocol",), says, metric=("coverage",))
-    says = "Who knows the attack or its targets withstands it; projection and a plain posterior do not (100,000 reports)"
-    shown = ("norm_sub", "posterior", "recover", "recover_targets", "posterior_law")
-    draw_study(
-        "poisoning", "fakes", ("population", "protocol"), says, metric=("mse",), n_reports=(100_000,), estimator=shown
-    )
+    draw_all(table)
     for name in ("learnt", "flat", "mle", "norm_sub", "norm_cut", "power_law", "oracle", "smooth"):
         parts = geometric_means(table, name)
         print(name, {part: tuple(round(x, 3) for x in found) for part, found in parts.items()})

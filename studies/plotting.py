@@ -1,10 +1,16 @@
 """The figure of a study: a panel for each setting, a curve for each estimator or protocol, and the bounds."""
 
 import numpy as np
+from matplotlib.ticker import LogFormatterSciNotation, LogLocator, NullLocator
 
 from ldpbayes import checks
 from ldpbayes.planning.figures import _words
-from ldpbayes.plots.base import SMALL, WIDTH, Canvas, _style
+from ldpbayes.plots.base import LETTER, SMALL, WIDTH, Canvas, _style, wrapped
+
+#: Display: Width of a figure in inches: a notebook adds a margin, and the smallest text has 11 pixels on a phone even so.
+NARROW = WIDTH - 0.1
+#: Display: Height of a panel and of a line of title or legend in inches, and width of the axes of all columns together.
+PANEL, LINE, AXES = 2.1, 0.19, 2.5
 
 
 def plot_study(
@@ -14,7 +20,7 @@ def plot_study(
     panels,
     *,
     most_panels=24,
-    most_columns=4,
+    most_columns=2,
     ax=None,
     **style,
 ):
@@ -34,7 +40,7 @@ def plot_study(
     most_panels : int
         Panels after these are left to the table, which the title then says.
     most_columns : int
-        Panels side by side; one of them for a figure that a phone shows legibly.
+        Panels side by side: a phone shows two of them legibly.
     """
     for column in (x, *lines, *panels):
         checks.choice(column, "columns of the figure", tuple(table.column_names))
@@ -46,26 +52,26 @@ def plot_study(
         groups.setdefault(tuple(line[key] for key in panels), []).append(line)
     shown = dict(list(groups.items())[:most_panels])
     columns = min(most_columns, len(shown))
-    small, tiny = (SMALL, SMALL) if columns == 1 else (8, 7)
     rows = -(-len(shown) // columns)
-    size = WIDTH if columns == 1 else max(3.6 * columns, 7.0), 2.9 * rows + 1.1
+    names = dict.fromkeys(_curve_name(line, lines) for line in data)
+    size = NARROW, rows * PANEL + LINE * (len(names) + len(_BOUNDS) + 2)
     canvas = Canvas(ax, style, size, rows, columns)
     handles = {}
-    names = dict.fromkeys(_curve_name(line, lines) for line in data)
     styles = {label: _style(i, canvas.colors) for i, label in enumerate(names)}
-    for axes, (values, group) in zip(canvas.axes, shown.items(), strict=False):
-        for handle in _study_panel(axes, group, x, lines, styles):
+    for i, (axes, (values, group)) in enumerate(zip(canvas.axes, shown.items(), strict=False)):
+        for handle in _study_panel(axes, group, x, lines, styles, columns):
             handles.setdefault(handle.get_label(), handle)
-        axes.set_title(
-            ", ".join(_value_label(key, value) for key, value in zip(panels, values, strict=True)), fontsize=small
-        )
-        axes.set_xlabel(_AXES.get(x, x.replace("_", " ")), fontsize=small)
-        axes.set_ylabel(_words(group[0]["metric"]), fontsize=small)
-        axes.tick_params(labelsize=tiny)
+        title = ", ".join(_value_label(key, value) for key, value in zip(panels, values, strict=True))
+        title = wrapped(title.replace(" = ", "="), canvas.letters(0.68 / columns) - 2).replace("=", " = ")  # in one piece
+        axes.set_title(title, fontsize=SMALL)
+        if i + columns >= len(shown):
+            axes.set_xlabel(_AXES.get(x, x.replace("_", " ")), fontsize=SMALL)
+        if i % columns == 0 or "metric" in panels:
+            axes.set_ylabel(_words(group[0]["metric"]), fontsize=SMALL)
     for axes in canvas.axes[len(shown) :]:
         axes.remove()
     more = f" ({len(shown)} of {len(groups)} panels)" if len(groups) > len(shown) else ""
-    return canvas.finish("", handles.values(), most={1: 2, 2: 3}.get(columns, 5), more=more)
+    return canvas.finish("", handles.values(), more=more)
 
 
 _AXES = {
@@ -82,7 +88,18 @@ _BOUNDS = (
 )
 
 
-def _study_panel(axes, group, x, lines, styles):
+def write_out(axis):
+    """Write powers of ten out on a logarithmic axis: their exponents would be too small to read.
+
+    Parameters
+    ----------
+    axis : matplotlib Axis
+    """
+    if isinstance(axis.get_major_formatter(), LogFormatterSciNotation):
+        axis.set_major_formatter("{x:g}")
+
+
+def _study_panel(axes, group, x, lines, styles, columns):
     """Draw the curves of one panel and yield the legend's handles."""
     curves = {}
     for line in group:
@@ -100,12 +117,24 @@ def _study_panel(axes, group, x, lines, styles):
         if floor:
             yield from axes.plot(sorted(floor), [floor[k] for k in sorted(floor)], style, color="0.4", lw=1, label=label)
     axes.set_xscale("log")
-    ticks = _spread({line[x] for line in group})
-    axes.set_xticks(ticks, [f"{tick:,.10g}" for tick in ticks])
+    texts = {line[x]: f"{line[x]:,.10g}" for line in group}
+    room = AXES / columns * 72 / (LETTER * SMALL * (max(map(len, texts.values())) + 0.5))
+    ticks = _spread(texts, min(room, 5))
+    axes.set_xticks(ticks, [texts[tick] for tick in ticks])
     axes.minorticks_off()
     if all(line["value"] > 0 for line in group) and not group[0]["metric"].startswith("coverage"):
         axes.set_yscale("log")
+        _few_powers(axes)
     axes.grid(alpha=0.3, lw=0.5)
+
+
+def _few_powers(axes):
+    """Give a logarithmic vertical axis powers of ten, and 2 and 5 between them where there is one power or none."""
+    low, high = np.log10(axes.get_ylim())
+    factors = (1.0,) if np.floor(high) - np.ceil(low) >= 1 else (1.0, 2.0, 5.0)
+    axes.yaxis.set_major_locator(LogLocator(subs=factors))
+    axes.yaxis.set_minor_locator(NullLocator())
+    write_out(axes.yaxis)
 
 
 def _curve_name(line, lines):

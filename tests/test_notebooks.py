@@ -1,11 +1,14 @@
 """The notebooks run from start to end, and what is stored in them is clean."""
 
+import base64
 import pathlib
 import shutil
 
 import pytest
 from naming import unknown_names
 from tabulated import each_row
+
+from ldpbayes.plots.base import WIDTH
 
 nbformat = pytest.importorskip("nbformat")
 
@@ -22,7 +25,10 @@ def test_stored_outputs_are_clean(path):
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
     outputs = [output for cell in cells for output in cell.outputs]
     assert not [o for o in outputs if o.output_type == "error" or o.get("name") == "stderr"]
-    assert any("image/png" in o.get("data", {}) for o in outputs)
+    pictures = [base64.b64decode(o.data["image/png"]) for o in outputs if "image/png" in o.get("data", {})]
+    assert pictures
+    widths = [int.from_bytes(picture[16:20], "big") for picture in pictures]  # at 100 dots an inch
+    assert max(widths) <= 100 * WIDTH + 11  # with its margin: a phone shows texts of nine points and more legibly
     assert path.stat().st_size < 500_000
     text = "".join(o.get("text", "") for o in outputs)
     assert not [word for word in ("site-packages", str(ROOT), str(pathlib.Path.home()) + "/") if word in text]

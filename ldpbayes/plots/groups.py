@@ -30,6 +30,8 @@ from ldpbayes.plots.base import (
 CATEGORIES, QUANTITIES = 6, 4
 #: Display: Tallest figure in inches, and the distance of groups from which on a label has two lines, before it is shortened.
 TALLEST, TWO = 28.0, 0.33
+#: Display: How far an estimate stands below its posterior in inches, at most in lines; how much of it is above the middle.
+APART, AT_MOST, ABOVE = 0.09, 0.42, 0.4
 #: Values of a grouping column that mean no and yes.
 _BINARY = ("0", "1"), ("False", "True")
 
@@ -74,13 +76,15 @@ def plot_groups(result: Any, *, top: Any = CATEGORIES, most: Any = None, ax: Dra
     canvas = Canvas(ax, style, (WIDTH, rows * (line * shown.size + 0.5) + 1.5), rows, columns, sharey=True)
     y = np.arange(shown.size)[::-1]
     every, size, handles = max(1, math.ceil(least / line)), 4 if line > 0.1 else 2.5, []
+    apart = min(APART / line, AT_MOST) if any(marked is not None for *_, marked in panels) else 0.0
+    higher, lower = y + ABOVE * apart, y - (1 - ABOVE) * apart
     for axes, (name, mean, low, high, marked) in zip(canvas.axes, panels, strict=False):
         level = f"{summary.attrs['ci_prob'] * 100:g} %"
-        axes.hlines(y, low[shown], high[shown], color=canvas.colors[0], lw=1.6)
-        handles = axes.plot(mean[shown], y, "o", color=canvas.colors[0], ms=size, label=f"mean and {level} interval")
+        axes.hlines(higher, low[shown], high[shown], color=canvas.colors[0], lw=1.6)
+        handles = axes.plot(mean[shown], higher, "o", color=canvas.colors[0], ms=size, label=f"mean and {level} interval")
         if marked is not None:
             look = {"mfc": "none", "mec": canvas.colors[1], "mew": 1.2, "clip_on": False, "label": "MLE of the group alone"}
-            handles += axes.plot(marked[shown], y, "D", ms=size + 1.5, **look)
+            handles += axes.plot(marked[shown], lower, "D", ms=size, zorder=1.9, **look)
         at = np.mean(mean) if pooled is None or name not in pooled else pooled[name]
         label = "mean of the groups" if pooled is None else "pooled mean"
         handles.append(axes.axvline(at, color="0.45", ls="--", lw=1, label=label, zorder=0))

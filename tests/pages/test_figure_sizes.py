@@ -3,12 +3,16 @@
 import re
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 import ldpbayes as lb
 from ldpbayes import plots
 from ldpbayes.pages import show
 from ldpbayes.pages.renderers.html import _source
+from studies import draw, draw_convergence, draw_coverage, draw_theory
 
 #: Width of a phone in pixels, and the least height of text there.
 PHONE, LEAST = 360, 11
@@ -52,17 +56,47 @@ def test_text_of_figures_has_eleven_pixels_on_a_phone(survey, fitted):
         assert drawn == figures and min(texts) >= LEAST and max(texts) < 1.5 * LEAST, name
 
 
+def least(figure):
+    """Return the size of the smallest text of a figure on a phone, in pixels; an exponent has 0.7 of its size."""
+    figure.draw_without_rendering()
+    texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
+    points = min(text.get_fontsize() * (0.7 if re.search(r"\$.*[\^_]", text.get_text()) else 1) for text in texts)
+    return points / 72 * (PHONE - 32) / figure.get_figwidth()
+
+
+def test_text_of_figures_of_studies_has_eleven_pixels_on_a_phone(monkeypatch):
+    """Drawn from the stored results; of the exact coverage one design."""
+    found = {}
+    monkeypatch.setattr(Figure, "savefig", lambda figure, path, **_: found.update({path.stem: least(figure)}))
+    monkeypatch.setattr(draw, "write_table", lambda *parts: None)
+    monkeypatch.setattr(draw_coverage, "SHOWN", draw_coverage.SHOWN[:1])
+    for name, write in {
+        "privacy": draw.privacy,
+        "convergence": draw_convergence.draw,
+        "coverage": draw_coverage.draw_several,
+    }.items():
+        write(pq.read_table(draw.PLACE / f"{name}.parquet").to_pylist())
+    draw_coverage.draw_binary()
+    draw_theory.draw_all(pq.read_table(draw_theory.PLACE / "priors-study.parquet"))
+    assert len(found) == 7
+    assert {name: size for name, size in found.items() if size < LEAST} == {}
+
+
 def heights(axes, words):
     return next(line for line in axes.lines if words in str(line.get_label())).get_ydata()
 
 
-def test_the_mean_is_not_hidden_by_the_estimate(fitted):
+@pytest.mark.parametrize("of_groups", [False, True])
+def test_the_mean_is_not_hidden_by_the_estimate(of_groups, survey, fitted):
     """Their marks stand apart by more than the size of one."""
     figure = plots.plot_forest(fitted)
+    if of_groups:
+        cells = lb.Cells({"north": survey, "south": survey}, by="region")
+        figure = plots.plot_groups(lb.fit(cells, "jeffreys", random_seed=1, draws=50))
     figure.canvas.draw()
     (axes,) = figure.axes
-    ends = [axes.transData.transform((0, heights(axes, words)[0]))[1] for words in ("mean, 95", "MLE")]
-    size = next(line for line in axes.lines if line.get_label() == "MLE").get_markersize()
+    ends = [axes.transData.transform((0, heights(axes, words)[0]))[1] for words in ("95 %", "MLE")]
+    size = next(line for line in axes.lines if "MLE" in str(line.get_label())).get_markersize()
     assert ends[0] - ends[1] > size * figure.dpi / 72
 
 
