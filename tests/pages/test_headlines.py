@@ -227,6 +227,30 @@ KINDS = {
         "",
         ("300 reports", "prior flat"),
     ),
+    "maximum likelihood": (
+        lambda collection, **fields: lb.estimators.MLE(**fields)(collection),
+        {"collection": three},
+        {"prior": 1.5},
+        None,
+        "",
+        ("300 reports", "grr (epsilon = 1.5)"),
+    ),
+    "unbiased": (
+        lambda collection: lb.estimators.Oracle()(collection),
+        {"collection": three},
+        {},
+        None,
+        "",
+        ("300 reports", "grr (epsilon = 1.5)"),
+    ),
+    "lists": (
+        lb.estimators.difference_in_means,
+        {"collection": lambda: lb.load_example("race")},
+        {},
+        None,
+        "",
+        ("0.068", "0.050"),
+    ),
     "prospects": (
         lb.planning.with_prospects,
         {"plans": lambda: lb.plan(n_categories=5, epsilon=1.0, n=2000, protocols=["grr", "oue"])},
@@ -254,7 +278,17 @@ KINDS = {
 }
 
 #: Kinds whose page has no figure: plot refuses them.
-WITHOUT_PICTURE = {"answer", "check of cells", "choice", "compliance", "fakes", "scan"}
+WITHOUT_PICTURE = {
+    "answer",
+    "check of cells",
+    "choice",
+    "compliance",
+    "fakes",
+    "lists",
+    "maximum likelihood",
+    "scan",
+    "unbiased",
+}
 
 
 def two_channels():
