@@ -146,6 +146,7 @@ def test_the_recipes_for_clusters_give_the_cells_of_one_machine(name, tmp_path, 
 def test_theory_opens_with_what_a_user_needs():
     """What holds, when, and how sure it is come first; proofs follow."""
     pages = {path for path in (ROOT / "docs" / "theory").glob("*.md") if path.stem not in ("index", "setting")}
+    assert len(pages) >= 5
     for page in pages:
         text = page.read_text()
         first, second = re.findall(r"^## .*", text, re.M)[:2]
@@ -154,14 +155,19 @@ def test_theory_opens_with_what_a_user_needs():
         assert opening == ["What holds.", "When.", "How sure."], page.name
 
 
-def test_tutorials_ask_a_question_and_take_a_wrong_turn():
-    listed = (ROOT / "docs" / "learn.md").read_text()
-    for path in (ROOT / "notebooks").glob("*.ipynb"):
+def test_tutorials_ask_a_question_take_a_wrong_turn_and_answer():
+    """The answer has a heading of its own, or a paragraph that begins with the words: readers look for it."""
+    listed, notebooks = (ROOT / "docs" / "learn.md").read_text(), sorted((ROOT / "notebooks").glob("*.ipynb"))
+    assert len(notebooks) >= 10
+    unanswered = []
+    for path in notebooks:
         cells = json.loads(path.read_text())["cells"]
-        text = "".join(line for cell in cells if cell["cell_type"] == "markdown" for line in cell["source"])
+        text = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
         title = re.match(r"# (.*)", text)[1]
         assert title.endswith("?") and f"[{title}](tutorials/{path.name})" in listed, path.name
         assert "wrong turn" in text.lower(), path.name
+        unanswered += [] if re.search(r"^(\*\*The answer\.\*\*|##+ .*\bThe answer\b)", text, re.M) else [path.name]
+    assert not unanswered
 
 
 def test_pages_with_examples_are_found():

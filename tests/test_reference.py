@@ -1,4 +1,4 @@
-"""Entry 29: the reference lists what exists, and all of it; tools/write_reference.py writes it from the public names."""
+"""The reference lists what exists, and all of it; tools/write_reference.py writes it from the public names."""
 
 import importlib.util
 import pathlib

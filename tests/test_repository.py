@@ -27,6 +27,19 @@ def test_another_address_reaches_every_file():
         assert addresses.REPOSITORY.split("/")[-2] not in re.sub(r"placeholder.*", "", new), path
 
 
+def test_no_file_keeps_the_placeholder_when_the_address_is_filled():
+    """Of all that git tracks only tools/addresses.py may: another file would keep an address that leads nowhere."""
+    placeholder = re.compile(rb"[/@]OWNER\b")
+    filled = {path: new.encode() for path, (_, new) in addresses.texts("https://codeberg.org/somebody/ldpbayes").items()}
+    listed = subprocess.run(["git", "ls-files", "-z"], capture_output=True, text=True, cwd=ROOT)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    paths = [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+    assert set(filled) <= set(paths)
+    left = {path.relative_to(ROOT) for path in paths if placeholder.search(filled.get(path) or path.read_bytes())}
+    assert left <= {pathlib.Path("tools/addresses.py")}
+
+
 def test_an_address_that_is_none_is_refused():
     done = subprocess.run(
         [sys.executable, ROOT / "tools" / "addresses.py", "ldpbayes.org"], capture_output=True, text=True, timeout=60

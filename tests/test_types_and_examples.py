@@ -1,4 +1,4 @@
-"""Entry 46: the README's style type-checks, examples in the docs run, and what they say of files is true."""
+"""The README's style type-checks, examples in the docs run, and what they say of files is true."""
 
 import ast
 import importlib.util
@@ -73,8 +73,7 @@ def test_no_function_shares_its_name_with_a_module_beside_it():
 
 
 def test_annotations_take_sequences_and_fit_has_a_type():
-    """As mypy reads them; the whole README is checked by tools/type_readme.py, which `make lint` runs."""
-    assert "type_readme" in (ROOT / "Makefile").read_text()
+    """As mypy reads them; the whole README is checked by tools/type_readme.py, below and by `make lint`."""
     for path, cls, wide in (("tally", "Tally", "ArrayLike"), ("collection", "Collection", "Sequence[str]")):
         tree = ast.parse((PACKAGE / "collections" / f"{path}.py").read_text())
         (body,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == cls)
@@ -164,9 +163,12 @@ def test_nothing_at_the_door_is_of_any_type_and_pages_type_check():
 def test_notebooks_take_shipped_examples_by_name():
     """Surveys that load_example knows are not read from a folder beside the notebook."""
     examples = {f"rr_{name}.toml" for name in lb.list_examples()}
-    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+    sources = {}
+    for path in (ROOT / "notebooks").glob("*.ipynb"):
         cells = json.loads(path.read_text())["cells"]
-        source = "".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+        sources[path] = "".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    assert len(sources) >= 10 and sum("load_example(" in source for source in sources.values()) >= 3
+    for path, source in sources.items():
         assert not [name for name in re.findall(r"\.\./data/([\w.]+)", source) if name in examples], path
 
 

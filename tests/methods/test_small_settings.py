@@ -1,4 +1,4 @@
-"""Entry 44: default fits of small collections; benchmarks/small_settings.py has their times, these are what they hang on."""
+"""Default fits of small collections; benchmarks/small_settings.py has their times, these are what they hang on."""
 
 import numpy as np
 import pytest

@@ -9,6 +9,8 @@ import pytest
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from test_figure_sizes import LEAST, sizes
+from test_latex import read
 
 import ldpbayes as lb
 from ldpbayes.presenting import AbstractResult
@@ -336,6 +338,7 @@ def drawn_and_kept(kind, result, page, folder):
     result.save(folder / "page.json")
     assert json.loads((folder / "page.json").read_text())["summary"] == page.summary
     page.render("html", whole=False)
+    assert len(read(page.render("latex"))) == len(page.tables) > 0
     assert (kind in WITHOUT_PICTURE) == (not page.figures)
     if kind in WITHOUT_PICTURE:
         with pytest.raises(lb.errors.ArgumentError, match=type(result).__name__):
@@ -343,8 +346,10 @@ def drawn_and_kept(kind, result, page, folder):
         return
     axes = result.plot()
     assert isinstance(axes, Axes) and pyplot.gcf() is axes.figure
-    figure = page.figures[0]
-    assert lb.plots.to_svg(axes.figure) == lb.plots.to_svg((figure.alone or figure.draw)())
+    figure, svgs = page.figures[0], [lb.plots.to_svg(figure.draw()) for figure in page.figures]
+    assert lb.plots.to_svg(axes.figure) == (lb.plots.to_svg(figure.alone()) if figure.alone else svgs[0])
+    texts, drawn = sizes("".join(svgs))  # on a phone
+    assert drawn == len(svgs) and min(texts) >= LEAST and max(texts) < 1.5 * LEAST
     pyplot.close("all")
     if len(axes.figure.axes) == 1:
         given = Figure().subplots()

@@ -1,4 +1,4 @@
-"""Entry 11: a label that is broken mathtext ended a page in a ValueError. Labels are text, in every plot and page."""
+"""A label that is broken mathtext ended a page in a ValueError. Labels are text, in every plot and page."""
 
 import numpy as np
 import pandas as pd
@@ -63,7 +63,7 @@ def test_cells_groups_and_regressions(tmp_path):
 
 
 def test_tables_for_spreadsheets_hold_no_formulas(fitted):
-    """Entry 27: spreadsheets compute what begins with =, +, - or @."""
+    """Spreadsheets compute what begins with =, +, - or @."""
     text = CSV().render(lb.show(fitted))
     assert "'=cmd|" in text and "'@SUM(" in text
     assert not any(line.startswith(("=", "@", "+", '"=', '"@')) for line in text.splitlines())

@@ -1,4 +1,4 @@
-"""Entry 36: groups seen through any protocol. Weights of the recipe add up to the Oracle, and three answers agree.
+"""Groups seen through any protocol. Weights of the recipe add up to the Oracle, and three answers agree.
 
 Reports of one likelihood row used to get the unbiased weights of the first of them: the empty and the full set share a row,
 and count 0 and all groups. OUE gave shares of .935 and .065 for .7 and .3, and called them trusted.

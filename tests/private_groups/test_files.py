@@ -1,4 +1,4 @@
-"""Entry 14: private groups are saved and loaded, with page, table and figures as before. Entry 10: lb.show takes them."""
+"""Private groups are saved and loaded, with page, table and figures as before. lb.show takes them."""
 
 import datetime
 import functools

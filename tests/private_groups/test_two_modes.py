@@ -1,4 +1,4 @@
-"""Entry 9: two modes in a private group. The answer is trusted, or handed over with a sentence.
+"""Two modes in a private group. The answer is trusted, or handed over with a sentence.
 
 Chains over curve and scale used to end at R-hat 1.25 to 1.38 with 50 to 76 effective draws; more draws did not help, and
 nothing took over.

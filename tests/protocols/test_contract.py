@@ -59,14 +59,20 @@ def seeded_entropy(monkeypatch):
     monkeypatch.setattr(entropy, "secrets", Seeded)
 
 
+def test_only_reports_with_a_fresh_hash_cannot_be_listed():
+    """Else a channel would leave the tests of channels, and nobody would see it."""
+    assert {str(case) for case in CASES} - {str(case) for case in LISTED} == {"olh", "blh", "olh-xxhash", "loloha"}
+
+
 # ---- channel -----------------------------------------------------------------------------------------------------
-@item_of_each_case
+@pytest.mark.parametrize("case", LISTED, ids=str)
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_columns_sum_to_one_and_the_level_is_exact(case, data):
-    protocol = case.build(data.draw(st.sampled_from(case.categories)), data.draw(st.floats(0.01, 10)))
-    if not has_channel(protocol):
-        return
+    largest = (
+        10 if has_channel(case.build(case.categories[-1], 10)) else LEVELS[-1]
+    )  # pooled hashes have buckets by the level
+    protocol = case.build(data.draw(st.sampled_from(case.categories)), data.draw(st.floats(0.01, largest)))
     channel = protocol.channel()
     assert channel.shape == (protocol.n_outputs, protocol.n_categories)
     np.testing.assert_allclose(channel.sum(axis=0), 1, rtol=0, atol=1e-12)

@@ -1,4 +1,4 @@
-"""Entry 1: formulas are a closed language. What a formula or a saved result says is never run, whoever wrote it."""
+"""Formulas are a closed language. What a formula or a saved result says is never run, whoever wrote it."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Entry 13, regressions: numbers that double precision cannot carry end in one sentence, or in the right answer."""
+"""Numbers of regressions that double precision cannot carry end in one sentence, or in the right answer."""
 
 import numpy as np
 import pandas as pd

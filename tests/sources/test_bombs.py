@@ -1,4 +1,4 @@
-"""Entry 43: small files and short commands that took gigabytes, or never ended. Memory is the peak of a child process."""
+"""Small files and short commands that took gigabytes, or never ended. Memory is the peak of a child process."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""Entry 27: formulas in CSV pages, control characters in documents, booleans and numbers as reports, "/" in designs."""
+"""Formulas in CSV pages, control characters in documents, booleans and numbers as reports, "/" in designs."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Entry 41: a scan lost reports where two keys are equal in Python and not in Arrow. Reports in are reports out."""
+"""A scan lost reports where two keys are equal in Python and not in Arrow. Reports in are reports out."""
 
 import itertools
 

@@ -143,7 +143,6 @@ def test_theorem_4_1_is_below_the_optimum(n):
 
 def test_theorem_4_1_with_the_exact_posterior_at_large_n():
     """Monte Carlo over reports with the library's exact evidence: n × the bound is near its limit."""
-    pytest.importorskip("ldpbayes.methods.exact")
     protocol, prior, n = GRR(4, 2.0), Dirichlet.flat(4), 5_000
     bound = bounds.theorem_4_1(protocol, prior, n, draws=60)
     assert bound.method == "Monte Carlo" and 0 < bound.standard_error < 0.15 * bound.value
