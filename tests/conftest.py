@@ -196,3 +196,12 @@ def nuts_eriksson(eriksson):
 def nuts_grr10(grr10):
     """The NUTS result of grr10 under Jeffreys' prior."""
     return fit(grr10, "jeffreys", NUTS(), random_seed=3, estimates=False)
+
+
+@pytest.fixture
+def interpreted():
+    """PyTensor evaluates graphs in Python: compiling them costs a clean machine a minute a file."""
+    import pytensor
+
+    with pytensor.config.change_flags(mode="FAST_COMPILE"):
+        yield

@@ -138,6 +138,7 @@ SETS = [
 ]
 
 
+@pytest.mark.usefixtures("interpreted")
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("protocol", SETS, ids=str)
 def test_textbook_of_every_protocol_has_the_same_likelihood(protocol):
@@ -228,6 +229,7 @@ def test_several_channels_are_several_variables(minarets):
     assert model.coords["category"] == minarets.categories
 
 
+@pytest.mark.usefixtures("interpreted")
 def test_predictive_reports_and_log_likelihood_come_from_pymc(grr10):
     p = np.full(10, 0.1)
     with pm.Model() as model:
@@ -246,7 +248,7 @@ def test_predictive_reports_and_log_likelihood_come_from_pymc(grr10):
     assert model.coords["reports_report"] == grr10.categories
 
 
-@pytest.mark.filterwarnings("ignore:Numba will use object mode")
+@pytest.mark.usefixtures("interpreted")
 def test_predictive_support_counts_of_whole_reports(grr10, monkeypatch):
     monkeypatch.setattr(tensor, "lists_reports", lambda tally: False)
     p = np.full(10, 0.1)
@@ -353,6 +355,7 @@ def test_the_default_prior_is_one_word_with_one_rule():
     assert build_model(many, likelihood="surrogate").observed_RVs
 
 
+@pytest.mark.calibrate  # PyMC compiles for ten seconds
 @pytest.mark.filterwarnings("ignore")
 def test_sequential_monte_carlo_begins_at_the_prior():
     """PyMC puts all of its first draws where an initval is: they stayed at the uniform distribution."""

@@ -17,7 +17,7 @@ from ldpbayes.protocols.hadamard import HadamardResponse
 from ldpbayes.protocols.unary import UnaryEncoding
 from ldpbayes.pymc import observe
 
-pytestmark = pytest.mark.together("models")
+pytestmark = [pytest.mark.together("models"), pytest.mark.usefixtures("interpreted")]
 
 A = 5
 LABELS = [f"c{x}" for x in range(A)]
@@ -171,7 +171,6 @@ def test_the_graph_does_not_grow_with_the_cells(kind, monkeypatch):
     assert few == many and many[1] == 1
 
 
-@pytest.mark.filterwarnings("ignore:Numba will use object mode")
 @pytest.mark.parametrize("kind", ["counts", "whole reports", "surrogate"])
 def test_log_likelihood_and_predictions_have_one_row_per_cell(kind, monkeypatch):
     import arviz_base
