@@ -8,6 +8,7 @@ import re
 from collections import Counter
 
 import continued
+import hypothesis
 import numpy as np
 import pytest
 
@@ -23,6 +24,11 @@ MAX_SKIPPED = 20
 
 #: Where the garbage collector would walk over a million lasting objects at every turn, it is asked to look less often.
 GC_THRESHOLD = (20_000, 20, 20)
+
+
+#: A run has the same examples as the one before; `make fuzz` looks for new ones.
+hypothesis.settings.register_profile("seeded", derandomize="FUZZ_EXAMPLES" not in os.environ)
+hypothesis.settings.load_profile("seeded")
 
 
 def pytest_addoption(parser):

@@ -774,7 +774,7 @@ LABELS = st.one_of(
     st.sampled_from(["01", "10", "0", "1", "100", "0x40", "0b1", "a;b", "a", " x", "ü", "-1", "1/2", "yes"]),
     st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "Zs"]), min_size=1, max_size=5),
 )
-FIXED = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
+FIXED = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 
 @st.composite

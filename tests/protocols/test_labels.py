@@ -34,7 +34,7 @@ from ldpbayes.protocols import (
 )
 from ldpbayes.repeated.fresh import Repeated
 
-FIXED = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
+FIXED = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 YES_NO, FRUIT = ("no", "yes"), ("Äpfel", "Birnen", "straße")
 JOINED = tuple(f"{one}/{two}" for one in YES_NO for two in FRUIT)
 #: Protocols, the labels of their categories, the labels of their reports as a file has them, and how often each came in.
