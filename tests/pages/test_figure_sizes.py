@@ -64,6 +64,7 @@ def least(figure):
     return points / 72 * (PHONE - 32) / figure.get_figwidth()
 
 
+@pytest.mark.calibrate  # eight seconds; these figures change with `make figures` alone
 def test_text_of_figures_of_studies_has_eleven_pixels_on_a_phone(monkeypatch):
     """Drawn from the stored results; of the exact coverage one design."""
     found = {}
