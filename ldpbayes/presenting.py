@@ -193,7 +193,7 @@ def recorded[F: Callable](function: F) -> F:
     Parameters
     ----------
     function : callable
-        Returns something Recorded.
+        Returns something Recorded. Of a method, its object's class is named, with its fields.
     """
     signature = inspect.signature(function)
 
@@ -204,7 +204,9 @@ def recorded[F: Callable](function: F) -> F:
         bound.apply_defaults()
         more = next((name for name, one in signature.parameters.items() if one.kind is one.VAR_KEYWORD), "")
         arguments = dict(bound.arguments)
-        result._called(function.__name__, arguments | arguments.pop(more, {}))
+        owner, others = arguments.pop("self", None), arguments.pop(more, {})
+        name, fields = (function.__name__, {}) if owner is None else (type(owner).__name__, vars(owner))
+        result._called(name, arguments | fields | others)
         return result
 
     return cast(F, call)

@@ -15,6 +15,7 @@ from ldpbayes.estimators.solvers.base import LARGE_NEWTON_OPERATIONS, Solution, 
 from ldpbayes.estimators.solvers.convex import constrained
 from ldpbayes.estimators.solvers.newton import newton
 from ldpbayes.estimators.solvers.quasi_newton import quasi_newton
+from ldpbayes.presenting import recorded
 from ldpbayes.priors import as_dirichlet
 
 #: Time: Multiplications of one full Newton step below which it is cheaper than the quasi-Newton bookkeeping.
@@ -68,6 +69,7 @@ class MLE:
         if self.constraints is not None and self.prior is not None:
             raise ArgumentError("constraints must come without a prior.")
 
+    @recorded
     def __call__(self, collection: Collection | Tally) -> Estimate:
         """Return the Estimate for a Collection or a Tally.
 
@@ -111,7 +113,6 @@ class MLE:
         likelihood = float(rows.log_likelihood(solution.p))
         sentences += _uniform_note(rows, solution.p, likelihood)
         estimate = Estimate(name, solution.p, error, likelihood, solution.gap, " ".join(sentences), collection=collection)
-        estimate._called("MLE", {"collection": collection} | vars(self))
         if not certified:
             warn(sentences[0], DiagnosticWarning)
         return estimate

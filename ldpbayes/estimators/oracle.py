@@ -8,6 +8,7 @@ from ldpbayes.collections import Collection, Tally, as_collection
 from ldpbayes.errors import ArgumentError
 from ldpbayes.estimators.base import project
 from ldpbayes.estimators.estimate import Estimate
+from ldpbayes.presenting import recorded
 from ldpbayes.protocols.decoding import MatrixDecoder, needed_decoder
 
 
@@ -33,6 +34,7 @@ class Oracle:
 
     name = "oracle"
 
+    @recorded
     def __call__(self, collection: Collection | Tally) -> Estimate:
         """Return the Estimate for a Collection or a Tally.
 
@@ -64,9 +66,7 @@ class Oracle:
         outside = int((value < 0).sum())
         note = f"; {outside} of {value.size} entries are negative" if outside else ""
         outcome = f"Computed in closed form: {how}{note}."
-        estimate = Estimate("oracle", value, error, likelihood, float("nan"), outcome, collection=collection)
-        estimate._called("Oracle", {"collection": collection})
-        return estimate
+        return Estimate("oracle", value, error, likelihood, float("nan"), outcome, collection=collection)
 
 
 def _average(decoders, rows, sizes, n_categories):

@@ -75,8 +75,8 @@ class Weighting:
         by 2/u of its square, that of a t with u/2 degrees by 6/u, which covers it. Bank: half and double change no number
         where unknowns are few.
     each : int
-        Effective draws for each unknown, which a fit of a covariance wants. Derived: with
-        two the sds of a fit are .3 to 1.7 of the true ones (Marchenko and Pastur 1967), and wider proposals stand beside it.
+        Effective draws for each unknown, which a fit of a covariance wants. Derived: with two its
+        sds are .3 to 1.7 of the true ones (Marchenko and Pastur 1967), and wider proposals stand beside it.
     part, parts : int
         Effective draws for each unknown of each t of a mixture, and the most of these. Bank: with one t alone, and without
         those at places with large weights, several answers and two lists go to chains or NUTS.

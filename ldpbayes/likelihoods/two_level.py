@@ -224,7 +224,8 @@ class SupportRows(TwoLevelRows):
         """Return log P(Y | p) for p of shape (a,) or (a, k); k draws without an (m, k) array.
 
         Many draws are taken around their mean p₀: Σ w log u = Σ w log u₀ + G·(p − p₀) + Σ w [log(1 + z) − z] with
-        z = u/u₀ − 1 by products of single precision. An error e of z costs w z e only: some 1e-8 nats at a million reports.
+        z = u/u₀ − 1 by products of single precision. An error e of z costs w z e only: some 1e-8 nats at a million
+        reports, measured at most 2e-6 √(Σ w²).
         """
         if p.ndim == 1 or self.is_small:
             return super().log_likelihood(p)

@@ -45,8 +45,8 @@ class Errors:
         Measured: where H = diag(D) + f1ᵀ + 1fᵀ misses a larger share of the Hessian (of D(p₀ − 1/a), in posterior sd), the
         diagonal does not describe the reports; the second number times a/n is what finitely many reports add to its square.
         Of the 462 summaries without a sample in docs/theory/summary-check.csv it refuses two that the bound accepts; their
-        means are off by .06 and .08 sd, and sds are too small by 6 and 10 %. The least sd of those that it accepts is .93
-        of the true one. Half refuses six more, off by .09 sd at most; double refuses none of the 462.
+        means are off by .06 and .08 sd, and sds are too small by 6 and 10 %. Half refuses six more, off by .09 sd at
+        most; double refuses none.
     """
 
     most: float = 0.1

@@ -109,7 +109,7 @@ def drawn_trials(study: Any, *, ax: Drawn | None = None, **style: Any) -> Drawn:
     ax, **style
         As for ``plot_plan``.
     """
-    times, sd = np.array(study.times), study.sd[:, int(study.sd[0].argmax())]
+    times, sd = np.array(study.times), study.sd[:, study.least_certain]
     canvas = Canvas(ax, style, (WIDTH, 3.3))
     (axes,), finite, order = canvas.axes, np.isfinite(times), np.argsort(times)
     axes.plot(times[order][finite[order]], sd[order][finite[order]], "o-", color=canvas.colors[0], label="after the trials")

@@ -34,9 +34,14 @@ class ValidationStudy(AbstractResult):
     categories: tuple[str, ...]
 
     @property
+    def least_certain(self) -> int:
+        """Place of the share with the largest sd, from 0: of several that are equal but for rounding, the last."""
+        return int(np.flatnonzero(np.isclose(self.sd[0], self.sd[0].max()))[-1])
+
+    @property
     def sentence(self) -> str:
         """What the trials are worth, for the least certain share."""
-        x = 1 if len(self.categories) == 2 else int(self.sd[0].argmax())  # two shares are as certain as each other
+        x = self.least_certain
         words = {1: "now", np.inf: "were the device known"}
         widths = ", ".join(
             f"{sd:.2g} {words.get(times, f'with {times:g} times the trials')}"

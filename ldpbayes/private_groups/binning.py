@@ -96,12 +96,7 @@ def _gaps(value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Between two modes values are far apart where their ranks are near. Groups of one mode say little of those of the other:
     there the way from value to value is what it would be at the density of the modes, the geometric mean of both, wherever
     the density is below the lesser of them by a factor DEEP. A single mode has no gap, however long its tails are, and a
-    spike counts as one value.
-
-    Parameters
-    ----------
-    value : (A,) array
-        Increasing.
+    spike counts as one value. ``value`` (A,) increases.
     """
     each = max(LEAST, len(value) // MOST)
     edges = np.unique(np.append(np.arange(0, len(value) - each, each), len(value) - 1))

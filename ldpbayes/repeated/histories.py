@@ -269,18 +269,8 @@ class AbstractHistories(AbstractProtocol):
 
         A report shows a bit as one with probability r where the permanent answer has it, and s where it has not. Two reports
         have (y_t − r)(y_u − s) + (y_u − r)(y_t − s) of mean zero in both cases, and of −(r − s)² where they are on different
-        bits.
-
-        Parameters
-        ----------
-        ones, shown : callable
-            Histories -> how many reports show each bit as one, (m, j); and which bits are shown, or None for all.
-        on, off : float
-            r and s.
-
-        Returns
-        -------
-        tuple of Ancillary
+        bits. ``ones`` and ``shown`` of Histories are how many reports show each bit as one, (m, j), and which bits are
+        shown, or None for all; ``on`` is r, ``off`` is s.
         """
 
         def values(histories):

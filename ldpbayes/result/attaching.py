@@ -14,8 +14,7 @@ from ldpbayes.result.building import write
 from ldpbayes.result.extending import device_of
 from ldpbayes.result.fits import Fit
 from ldpbayes.result.frame import Result
-from ldpbayes.result.ordering import in_one_order
-from ldpbayes.result.validation import TARGETS, validate
+from ldpbayes.result.validation import TARGETS, in_one_order, validate
 
 #: What models call P.
 _USUAL = ("p", "P", "distribution")

@@ -15,9 +15,8 @@ from ldpbayes.result.beside import sensitivity_of
 from ldpbayes.result.facts import DETAILS, state
 from ldpbayes.result.fits import Fit
 from ldpbayes.result.frame import Result
-from ldpbayes.result.ordering import in_one_order
 from ldpbayes.result.summary import summary_of
-from ldpbayes.result.validation import validate
+from ldpbayes.result.validation import in_one_order, validate
 
 #: The dimension of a prior's settings that are over the longer alphabet, with respondents who ignore the device.
 LATENT = "latent_category"

@@ -19,9 +19,8 @@ from ldpbayes.protocols.formats import places
 from ldpbayes.result.compliers import extended_draws
 from ldpbayes.result.constants import DRAWS_TOGETHER, FLAT, MAX_POINTWISE
 from ldpbayes.result.facts import facts_of
-from ldpbayes.result.ordering import in_one_order
 from ldpbayes.result.regressions import of_regression, too_many
-from ldpbayes.result.validation import need_draws, need_result
+from ldpbayes.result.validation import in_one_order, need_draws, need_result
 
 #: Groups that a result gets when they are asked for.
 GROUPS = ("prior", "log_prior", "log_likelihood", "posterior_predictive", "prior_predictive")

@@ -1,5 +1,7 @@
 """What a larger validation is worth: large-sample sds against posteriors by quadrature."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from tabulated import each_row
@@ -92,3 +94,13 @@ def test_shares_and_names_are_those_of_a_result():
     cells = lb.Cells({("a",): lb.Collection(["no", "yes"], [lb.Tally(device, [0, 1], [30, 5])])}, ["town"])
     with pytest.raises(ArgumentError, match="shares of one population"):
         validation(device, 100, p=lb.fit(cells, "flat", random_seed=1))
+
+
+def test_which_of_equally_certain_shares_is_named_does_not_hang_on_rounding():
+    """Of two categories, and where nothing tells several apart, the last."""
+    counts = np.full((3, 3), 2) + 20 * np.eye(3, dtype=int)
+    study = validation(Channel(validated=counts), 500)
+    np.testing.assert_allclose(study.sd[0], study.sd[0, 0], rtol=1e-9)
+    assert study.least_certain == 2
+    nudged = dataclasses.replace(study, sd=study.sd * [1, 1 + 1e-12, 1])
+    assert nudged.least_certain == 2 and dataclasses.replace(study, sd=study.sd * [1, 1.01, 1]).least_certain == 1

@@ -25,9 +25,10 @@ def code_of(*folders, files=()):
 
 def code_of_test(path, shared):
     """Return a hash of a test's file, of the test files from which it imports, and of the code that all tests share."""
-    code, imported = _parsed(pathlib.Path(path))
+    path = pathlib.Path(path)
+    code, imported = _parsed(path)
     for name in sorted(imported):
-        code += _parsed(pathlib.Path(path).parent / f"{name}.py")[0]
+        code += _parsed(next(file for folder in path.parents if (file := folder / f"{name}.py").exists()))[0]
     return hashlib.sha256(f"{shared} {code}".encode()).hexdigest()[:16]
 
 
