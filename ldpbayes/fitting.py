@@ -76,11 +76,11 @@ def fit(
     exclude: Any = (),
     extend: Any = (),
 ) -> "Result":
-    """Return the posterior of P, the distribution of true answers, and of F, their frequencies among these very users.
+    """Fit reports: return the posterior of P, the distribution of true answers, and of F, their frequencies in these users.
 
     Parameters
     ----------
-    collection : Collection, Tally, Cells or path-like
+    collection : Collection, Tally, Summary, Cells or path-like
         Reports, or a file that ``read`` takes by itself: of a collection, of reports that state their protocol, or of a
         scan. Cells without a prior over all of them have independent posteriors, of all cells at
         once where these are exact.

@@ -1,4 +1,4 @@
-"""In your own PyMC model: observe(name, p, data) adds reports; build_model(data) makes one; attach(trace, data) a result."""
+"""Reports in your own PyMC model: observe adds them, build_model writes a whole model, attach makes its trace a Result."""
 
 from typing import TYPE_CHECKING
 

@@ -714,7 +714,7 @@ def privacy(rows):
 
 
 def tradeoff(rows):
-    """Draw Fig. 3: effective participation over average and over worst-case privacy."""
+    """Draw Fig. 3: the participation factor over average and over worst-case privacy."""
     drawn, panels = canvas(2, 1, 2.4)
     panels = panels[:, 0]
     for protocol, (label, color, marker) in UNARY.items():
@@ -733,8 +733,8 @@ def tradeoff(rows):
         lw=1,
         label="no protocol above (Thm 8.1)",
     )
-    panels[0].set(xlabel="average privacy", ylabel="effective participation factor")
-    panels[1].set(xlabel="worst-case privacy", ylabel="effective participation factor")
+    panels[0].set(xlabel="average privacy", ylabel="participation factor")
+    panels[1].set(xlabel="worst-case privacy", ylabel="participation factor")
     for axes in panels:
         axes.grid()
     panels[1].set_xscale("function", functions=(np.sqrt, np.square))

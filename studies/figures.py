@@ -493,7 +493,7 @@ FULL = {
         ),
         FullStudy(
             "tradeoff",
-            "Privacy and effective participation over epsilon",
+            "Privacy and participation factor over epsilon",
             f"{LOPUHAA_2019}, Fig. 3",
             _tradeoff,
             metric_values,

@@ -3,19 +3,25 @@
 A test holds the page to what this script writes.
 """
 
+import importlib
 import inspect
 import pathlib
 
 import ldpbayes as lb
 
 PAGE = pathlib.Path(__file__).parents[1] / "docs" / "reference" / "index.md"
-#: Headings of what stands at the door itself, and of each module.
+#: Headings of what stands at the door itself, and of each module; dotted, what is returned or built on without a public name.
 DOOR = {
     "Fit and ask": "fit regress associate by_private_group predictions comparisons poststratify contrast".split(),
+    "What functions return": (
+        "result.frame.Result regression.maximum.Maximum private_groups.result.PrivateGroups fitness.base.Fitness "
+        "fitness.cells.CellsFitness robust.crosschecking.CrossCheck road.methods.Choice scanning.found.Found"
+    ).split(),
     "Check, choose and plan": "check crosscheck select_method plan simulate".split(),
-    "Data in, results out": "read scan write load save show load_example list_examples".split(),
+    "Data in, results out": "read scan write load save show load_example list_examples scanning.Scan".split(),
     "What was collected": "Collection Cells Tally".split(),
     "Protocols and survey designs": "GRR make_protocol".split(),
+    "Priors": "priors.base.AbstractPrior priors.base.AbstractSoftmax priors.base.QuantileLaw".split(),
     "Errors and warnings": "LDPBayesError".split(),
 }
 MODULES = {
@@ -36,12 +42,14 @@ MODULES = {
 
 
 def members(module: str) -> list[str]:
-    """Return the dotted names below ldpbayes of what a public module has, without what stands at the door itself."""
-    public = getattr(lb, module)
-    values = {name: getattr(public, name) for name in public.__all__}
+    """Return the dotted names below ldpbayes of what a public module and its modules have, without what stands at the door."""
+    public = importlib.import_module(f"ldpbayes.{module}")
     found = []
-    for name, value in values.items():
-        if callable(value) and getattr(lb, name, None) is not value:
+    for name in public.__all__:
+        value = getattr(public, name)
+        if inspect.ismodule(value):
+            found.extend(members(f"{module}.{name}"))
+        elif callable(value) and getattr(lb, name, None) is not value:
             found.append(f"{module}.{name}")
     return found
 

@@ -1,4 +1,4 @@
-"""Questions to a result, each an Answer: joint intervals, rankings, contrasts, sums of categories, association, predictions.
+"""Functions of a result that return an Answer: joint intervals, the largest categories, contrasts, association, slopes.
 
 Each function takes a result and returns an Answer, with a Monte Carlo standard error for every probability and mean. A
 result with cells is asked about one of them, named by ``cell=``; ``poststratify`` combines them. A result of associate()

@@ -58,7 +58,7 @@ def associate(
     random_seed: int | None = None,
     **settings: Any,
 ) -> Result:
-    """Fit the joint table of private answers of the same people, from a column of reports per answer or its Collection.
+    """Fit the joint table of several private answers: from a column of reports for each, or one Collection over its cells.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def associate(
     protocols : mapping of str to protocol, optional
         Attribute → protocol of its reports, for a frame.
     categories : mapping of str to sequence of str, optional
-        Attribute → its levels, for a frame; the reports are then read as labels.
+        Attribute → its levels, for a frame, of every attribute; the reports are then read as labels.
     count : str, optional
         Column of counts of a frame.
     names : sequence of str, optional

@@ -46,7 +46,7 @@ RESERVED = frozenset(FACTS) | frozenset(
 
 
 class Cells(Mapping, Reports):
-    """Several populations over the same categories: a Collection or Summary for each cell, by its values of ``by``.
+    """Several populations over the same categories: a mapping from values of the columns ``by`` to Collection or Summary.
 
     Parameters
     ----------

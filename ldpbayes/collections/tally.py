@@ -17,7 +17,7 @@ from ldpbayes.protocols.formats import distinct
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Counted reports of one protocol: all, or the distinct ones with their counts; ``user`` says whose each report is.
+    """Reports of one protocol, as numbers: the distinct ones with their counts; with ``user``, one history for each user.
 
     Parameters
     ----------

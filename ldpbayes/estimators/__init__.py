@@ -1,4 +1,4 @@
-"""Point estimators: ``MLE()(collection)``, the unbiased ``Oracle()(collection)``, ``difference_in_means`` of lists."""
+"""Point estimates: ``MLE()(collection)``, the unbiased ``Oracle()(collection)``, difference_in_means(list experiment)."""
 
 from typing import TYPE_CHECKING
 

@@ -71,14 +71,16 @@ def check(
     replications: int = REPLICATIONS,
     estimate: Estimate | FloatArray | None = None,
 ) -> Fitness | CellsFitness:
-    """Test without a prior whether reports fit their protocols; ``flagged`` is True where no distribution explains them.
+    """Test without a prior whether reports fit their protocols; ``flagged`` is True only where a test exists and rejects.
 
-    Two kinds of tests: the counts of all possible reports against those expected at the maximum-likelihood estimate, where
-    the reports can be listed and the design is not saturated; properties of a report whose law does not depend on P
-    (support sizes, seeds, cohorts); and the report that came in most often for its probability. The trials of a device that
-    is not known exactly are counts beside those of the reports. There is one verdict from all tests, adjusted for their
-    number. Where the collection says how respondents may deny or ignore the device, the model
-    that is tested has them; whether there are any (``compliance_test``) is said beside the verdict.
+    There are three kinds of tests: the counts of all possible reports against those expected at the maximum-likelihood
+    estimate, where the reports can be listed and the design is not saturated; properties of a report whose law does not
+    depend on P (support sizes, seeds, cohorts); and the report that came in most often for its probability. Of one
+    channel of randomized response the design is saturated and none of these exists: then nothing is tested, and
+    ``p_value`` is nan. The trials of a device that is not known exactly are counts beside those of the reports. There
+    is one verdict from all tests, adjusted for their number. Where the collection says how respondents may deny or
+    ignore the device, the model that is tested has them; whether there are any (``compliance_test``) is said beside the
+    verdict.
 
     Parameters
     ----------

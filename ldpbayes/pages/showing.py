@@ -46,7 +46,7 @@ _FACTS = ("title", "method", "n_reports")
 
 
 def show(result: Any, *, collection: Any = None, command: str = "", **settings: Any) -> Page:
-    """Return the Page of a result or of data, to print or to save: its table, and what to know about it.
+    """Return the Page of a result or of data, to print or to save: its tables, figures, warnings and notes.
 
     A notebook displays the page as HTML, an interactive session as text.
 
@@ -141,7 +141,7 @@ def plotted(result: AbstractResult, ax: Any, style: dict[str, Any]) -> Any:
 
 
 def save(result: Any, path: str | PathLike) -> None:
-    """Write a result to .nc, for ``load``, or its page to .html, .md, .csv and others; a failed write changes no file.
+    """Write a posterior to .nc, for ``load``, or the page of any result to .html, .md, .csv …; a failed write changes no file.
 
     ``load`` reads NetCDF, which has a checksum behind it and all that a posterior holds. Pages in Markdown and LaTeX link
     their figures, which are written into a folder beside the page: that of ``out.md`` is ``out-figures``.

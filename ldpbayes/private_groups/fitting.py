@@ -63,9 +63,9 @@ def by_private_group(
     ci_prob: float = 0.95,
     random_seed: int | None = None,
 ) -> PrivateGroups:
-    """Estimate how a known column of a frame, numbers or labels, is distributed in each group of a private answer.
+    """Estimate the distribution of an open column, numbers or labels, in each group of a private answer.
 
-    Every record has a group that is known only through a privatized report, and a value that is known. The result has each
+    Every record has a group that is known only through a privatized report, and an open value, which is known. The result has each
     group's share, mean, quantiles and distribution function, and differences between groups. No record gets a negative
     weight, and every distribution function is monotone.
 

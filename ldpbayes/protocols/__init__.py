@@ -1,4 +1,4 @@
-"""Protocols and designs of sensitive questions, from randomized response to RAPPOR; make_protocol makes each by name."""
+"""Protocols, from randomized response to RAPPOR, and designs of sensitive questions; make_protocol makes each by name."""
 
 from typing import TYPE_CHECKING, Any
 

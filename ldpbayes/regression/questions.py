@@ -284,7 +284,7 @@ def comparisons(
     data: Any = None,
     ci_prob: float = 0.95,
 ) -> Answer:
-    """Return how shares or the mean outcome of a regression change, averaged over people, where all get another value.
+    """Return average differences of a regression's shares, or of its mean outcome, between values of one variable.
 
     For every person the distribution of the private answer is predicted with one value and with the other, all other
     covariates as they are, and the difference is averaged over people.

@@ -1,4 +1,4 @@
-"""How far conclusions withstand fake reports (fakes, contamination_hull) and people who ignore the device (sensitivity).
+"""Sensitivity: fakes (how many lift a share), contamination_hull (bounds at a share of fakes), sensitivity to noncompliers.
 
 From the core it takes collections, the laws of crafted reports (``protocols``), fits by several methods, estimates and
 their intervals, and the parts of pages and figures. It brings three pages and the figure of a sensitivity beside a fit

@@ -75,7 +75,7 @@ def crosscheck(
     chains: int = 4,
     progressbar: bool = False,
 ) -> CrossCheck:
-    """Compute one answer several ways (exact and NUTS posteriors, MLE, cvxpy, oracle), compare them, and check the fit.
+    """Compare the posterior by two methods (NUTS is one) with the MLE, cvxpy's and unbiased estimates, and test the fit.
 
     Parameters
     ----------

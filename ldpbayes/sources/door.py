@@ -79,7 +79,7 @@ def read(
     copies: str = "refuse",
     bitorder: str = "big",
 ) -> Tally | Collection | Cells:
-    """Read reports from files or a data frame: a Tally of one channel, a Collection of several, or Cells with ``by``.
+    """Read reports from files or a frame: Cells with ``by``, a Tally of plain reports of one channel, else a Collection.
 
     ==============================  ======================================================================================
     source                          what it states itself
@@ -166,7 +166,8 @@ def read(
     Returns
     -------
     Tally, Collection or Cells
-        A Tally of one channel, a Collection where there are several channels or rows are left out, Cells with ``by``.
+        Cells with ``by``. Otherwise a Tally of the rows of one channel, and a Collection of several channels, of weights,
+        missing answers or skipped rows, and of a collection file.
 
     Raises
     ------
@@ -252,7 +253,7 @@ def write(
     categories: Sequence[str] | None = None,
     **columns,
 ) -> Any:
-    """Write a Collection or Cells (.toml), a scan or privatized reports (.parquet) for ``read``; return the reports' number.
+    """Write for ``read`` a Collection or Cells (.toml), a scan, or privatized reports (.parquet; of these return the number).
 
     A collection, and cells that keep their reports, go to a TOML file with their tallies in a CSV file beside it. The cells
     of a scan, and cells some of which are summaries, go to a Parquet file with one row a cell; only a scan has the samples

@@ -1,4 +1,4 @@
-"""Bounds, information and privacy metrics of protocols; ``population`` makes true distributions for ``simulate``."""
+"""Modules bounds (least error), information (Fisher, Shannon), metrics (privacy, utility); population(name) for simulate."""
 
 from typing import TYPE_CHECKING
 
