@@ -21,8 +21,7 @@ from ldpbayes.plots.base import LABEL, LETTER, SMALL, TITLE, WIDTH, wrapped
 from ldpbayes.theory import bounds
 from studies import figures, floor
 from studies.plotting import write_out
-from studies.pooled import load, read
-from studies.progress import of_progress
+from studies.pooled import read
 
 #: One look for every figure of the studies, that of ldpbayes.plots: its palette, two spines, its width and sizes of text,
 #: which a phone shows legibly.
@@ -784,28 +783,6 @@ DRAW = {
 }
 
 
-def progress(stored):
-    """Write the table of what is stored: cells, replications, time spent and time left."""
-    table = []
-    for name, study in figures.FULL.items():
-        path = stored / f"{name}.parquet"
-        for row in of_progress(study, load(study, path)).tables[0].rows:
-            table.append([name, *map(str, row)])
-    headers = [
-        "study",
-        "figure",
-        "part",
-        "protocol",
-        "cells",
-        "finished",
-        "replications",
-        "wanted",
-        "CPU time",
-        "CPU time left",
-    ]
-    write_table("progress", headers, table)
-
-
 def main():
     """Draw every figure whose results are stored."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -815,7 +792,6 @@ def main():
         path = stored / f"{name}.parquet"
         if path.exists():
             draw(read(path))
-    progress(stored)
 
 
 if __name__ == "__main__":
