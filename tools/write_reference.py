@@ -10,7 +10,7 @@ import pathlib
 import ldpbayes as lb
 
 PAGE = pathlib.Path(__file__).parents[1] / "docs" / "reference" / "index.md"
-#: Headings of what stands at the door itself, and of each module; dotted, what is returned or built on without a public name.
+#: Headings of what stands at the door itself, and of each module; with dots, what is returned without a public name.
 DOOR = {
     "Fit and ask": "fit regress associate by_private_group predictions comparisons poststratify contrast".split(),
     "What functions return": (
@@ -42,7 +42,7 @@ MODULES = {
 
 
 def members(module: str) -> list[str]:
-    """Return the dotted names below ldpbayes of what a public module and its modules have, without what stands at the door."""
+    """Return the dotted names of what a public module and its modules have, without what stands at the door."""
     public = importlib.import_module(f"ldpbayes.{module}")
     found = []
     for name in public.__all__:

@@ -28,7 +28,7 @@ def contrast(
     other_cell: str | tuple[str, ...] | None = None,
     collection: Collection | Tally | None = None,
 ) -> Answer:
-    """Return Δ = (share of first) − (share of second), of labels, results or cells: its interval and P(Δ > 0).
+    """Return Δ = (share of first) − (share of second) in one result, or between two results or cells: interval, P(Δ > 0).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Classes of data: Tally, Collection, Cells, Summary (a likelihood, no reports), Derived (a sum, a conditional share)."""
+"""Classes of data: Tally, Collection, Cells, Summary (an expanded likelihood), Derived (a sum, a conditional share)."""
 
 from ldpbayes.collections.cells import Cells, as_collection, as_data
 from ldpbayes.collections.collection import Collection

@@ -46,7 +46,7 @@ RESERVED = frozenset(FACTS) | frozenset(
 
 
 class Cells(Mapping, Reports):
-    """Several populations over the same categories: a mapping from values of the columns ``by`` to Collection or Summary.
+    """Several populations (cells), same categories: a mapping from the values of columns ``by`` to Collection or Summary.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Point estimates: ``MLE()(collection)``, the unbiased ``Oracle()(collection)``, difference_in_means(list experiment)."""
+"""Point estimates of a collection c: ``MLE()(c)``, the unbiased ``Oracle()(c)``, of lists ``difference_in_means(c)``."""
 
 from typing import TYPE_CHECKING
 

@@ -141,7 +141,7 @@ def plotted(result: AbstractResult, ax: Any, style: dict[str, Any]) -> Any:
 
 
 def save(result: Any, path: str | PathLike) -> None:
-    """Write a posterior to .nc, for ``load``, or the page of any result to .html, .md, .csv …; a failed write changes no file.
+    """Write a posterior to .nc, for ``load``, or any result's page to .html, .md, .csv …; a failed write changes no file.
 
     ``load`` reads NetCDF, which has a checksum behind it and all that a posterior holds. Pages in Markdown and LaTeX link
     their figures, which are written into a folder beside the page: that of ``out.md`` is ``out-figures``.

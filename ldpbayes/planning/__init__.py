@@ -1,4 +1,4 @@
-"""Plans of a collection: plan, power for two groups, whether noncompliance shows, poisoned_share, trials of the device.
+"""Before a collection: plan, power for two groups, whether noncompliance shows, poisoned_share, worth of device trials.
 
 From the core it takes protocols, their decoders and priors; from ``theory`` the information of a report. It brings the page
 of plans (``registered.py``), the command ``plan`` and the figure ``plot_plan``.

@@ -223,7 +223,7 @@ def plan(
     after: Any = None,
     cell: Any = None,
 ) -> Plans:
-    """Solve for the one left out of n_categories, epsilon, n, error (by default the sum of squared errors), by protocol.
+    """Solve for the one left out of n_categories, epsilon, n, error (expected; by default a sum of squares), by protocol.
 
     Errors are the exact risk of the oracle, or the large-n risk of the MLE and of the posterior mean, from closed forms
     and quadrature; nothing is simulated except averages over a prior with more than four categories. Planning inverts

@@ -1,4 +1,4 @@
-"""Protocols, from randomized response to RAPPOR, and designs of sensitive questions; make_protocol makes each by name."""
+"""Protocols, from randomized response to RAPPOR, and designs of sensitive questions; make_protocol and plan take names."""
 
 from typing import TYPE_CHECKING, Any
 

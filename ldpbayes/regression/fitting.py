@@ -178,7 +178,7 @@ def regress(
     link: str = "logit",
     totals: Mapping[str, float | tuple[float, float]] | None = None,
 ) -> "Result | maximum.Maximum":
-    """Regress a private answer (``drugs ~ age``), or an outcome on it (``y ~ private(drugs)``): a posterior, or a Maximum.
+    """Regress a private answer (``drugs ~ age``), or an outcome on it (``y ~ private(drugs)``): Result; by "mle" Maximum.
 
     P(answer = x | covariates) = softmax(X B)_x, and each report has the probability that its protocol gives it at that P.
     Rows with the same covariates are one cell, so that the cost grows with the number of distinct rows.

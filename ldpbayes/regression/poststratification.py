@@ -37,7 +37,7 @@ def poststratify(
     count: str | None = None,
     by: str | Sequence[str] | None = None,
 ) -> Answer:
-    """Return shares in a population of known composition: of cells by their sizes, of a regression over a census, also ``by``.
+    """Return shares in a population of known composition: cells weighted by their sizes, or a regression over a census.
 
     Parameters
     ----------

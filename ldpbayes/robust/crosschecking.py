@@ -75,7 +75,7 @@ def crosscheck(
     chains: int = 4,
     progressbar: bool = False,
 ) -> CrossCheck:
-    """Compare the posterior by two methods (NUTS is one) with the MLE, cvxpy's and unbiased estimates, and test the fit.
+    """Compare the posterior by two methods (NUTS is one), the MLE (cvxpy's too) and the unbiased estimate, and test the fit.
 
     Parameters
     ----------

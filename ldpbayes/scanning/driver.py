@@ -312,7 +312,7 @@ def scan(
     copies: str = "refuse",
     bitorder: str = "big",
 ) -> Found:
-    """Read reports that need not fit in memory into Found: Cells of counts, or of Summaries where too many are possible.
+    """Read reports that need not fit in memory into Found, a kind of Cells: counts, or Summaries if too many are possible.
 
     Where so few reports are possible that they can be counted (GRR, Hadamard, explicit channels, cohorts, unary encoding
     up to 16 categories), one pass counts them and each cell is a Collection. Otherwise two passes are made. The first

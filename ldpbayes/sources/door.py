@@ -79,7 +79,7 @@ def read(
     copies: str = "refuse",
     bitorder: str = "big",
 ) -> Tally | Collection | Cells:
-    """Read reports from files or a frame: Cells with ``by``, a Tally of plain reports of one channel, else a Collection.
+    """Read reports, or what ``write`` wrote: Cells (with ``by``, or kept so), a Tally of one plain channel, or a Collection.
 
     ==============================  ======================================================================================
     source                          what it states itself
@@ -253,7 +253,7 @@ def write(
     categories: Sequence[str] | None = None,
     **columns,
 ) -> Any:
-    """Write for ``read`` a Collection or Cells (.toml), a scan, or privatized reports (.parquet; of these return the number).
+    """Write for ``read`` a Collection or Cells (.toml), a scan, or privatized reports (.parquet; of these return how many).
 
     A collection, and cells that keep their reports, go to a TOML file with their tallies in a CSV file beside it. The cells
     of a scan, and cells some of which are summaries, go to a Parquet file with one row a cell; only a scan has the samples

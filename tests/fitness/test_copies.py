@@ -183,7 +183,7 @@ CLEAR_ONES |= {f"oue {a} 3 typical": n for a, n in {4: 12, 8: 36, 12: 59, 16: 81
 @pytest.mark.calibrate
 @pytest.mark.parametrize("name", DESIGNS)
 def test_power_of_a_hundred_copies_among_ten_thousand(name):
-    """Of those in which the copies are 5.5 standard deviations or more 87 % at least, of nearly all designs 100 %."""
+    """Of those in which the copies are 5.5 standard deviations or more nearly all are flagged, in nearly all designs all."""
     protocol, kind = DESIGNS[name]
     start, size = time.process_time(), 200
     seen, expected, sizes = np.empty(size, dtype=bool), np.empty(size), np.empty(size)

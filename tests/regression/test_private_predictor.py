@@ -187,7 +187,10 @@ def test_nuts_on_the_textbook_model(family):
         for key in ("mean", "sd", "lower", "upper")
     }
     np.testing.assert_allclose((ours["mean"] - theirs.mean(axis=0)) / ours["sd"], 0, atol=0.1)
-    np.testing.assert_allclose(ours["sd"] / theirs.std(axis=0), 1, atol=0.06)
+    # The effect of the answer has a heavy tail: its sd is known to 4 %, those of the others to 1 %.
+    effective = [facts_of(found)["effective_draws"], az.ess(trace, var_names=["delta"])["delta"].item()]
+    error = np.sqrt((stats.kurtosis(theirs, fisher=False) - 1) / 4 * np.sum(1 / np.array(effective)))
+    np.testing.assert_array_less(np.abs(np.log(ours["sd"] / theirs.std(axis=0))), 4 * error)
     for key, level in (("lower", 0.025), ("upper", 0.975)):
         np.testing.assert_allclose((ours[key] - np.quantile(theirs, level, axis=0)) / ours["sd"], 0, atol=0.2)
 
