@@ -109,6 +109,8 @@ def test_every_key_is_one_of_a_collection_file():
         ("check", "gamma=1", ["weights", "missing"]),
         ("crosscheck", "weight=w", ["did you mean weights"]),
         ("associate", "clusters=c", ["did you mean cluster?"]),
+        ("associate", "noncompliance.no-sayer=no/no", ["weights", "missing"]),
+        ("associate", "deniers.of=yes/yes", ["weights", "missing"]),
     ],
 )
 def test_what_a_command_does_not_use_is_refused_with_what_it_does(command, text, names):
@@ -126,6 +128,17 @@ def test_what_is_no_value_is_refused(texts):
         settings.parsed(texts, "fit")
     with pytest.raises(ArgumentError):
         settings.parsed(["population_size=3", "population_size.a=3"], "fit")
+
+
+@pytest.mark.parametrize("text", ["noncompliance.no-sayer=uniform", "deniers.channel=A"])
+def test_associate_neither_lists_nor_takes_deniers_and_those_who_ignore_the_device(text, capsys):
+    """It says which keys it takes, and ends with the status 2; its help names none that it refuses."""
+    status, _, said = run(capsys, "associate", "example:wada", "--set", text)
+    taken = [key.pattern for key in settings.used("associate")]
+    assert status == 2 and said.count("ldpbayes:") == 1 and ", ".join(taken) in " ".join(said.split())
+    assert not any(pattern.startswith(("noncompliance", "deniers")) for pattern in taken)
+    _, out, _ = run(capsys, "associate", "--help")
+    assert "derived.NAME.of" in out and not re.search(r"(noncompliance|deniers)\.\w", out)
 
 
 def test_one_key_in_every_command_that_reads_reports(tmp_path, capsys):

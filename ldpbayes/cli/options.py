@@ -43,20 +43,22 @@ _REPORTS = (
 )
 _COLLECTION = "Collection file (.toml), a table that states its protocol in a column, or a shipped one, such as {}."
 _SET = (
-    "Set a key of a collection file (TOML) for this run; it replaces the file's. Tables take the same keys. May be "
-    "repeated. {}"
+    "Set a key of the collection file for this run; its value replaces that in the file. A CSV or Parquet table takes the "
+    "same keys. May be repeated. {}"
 )
 _STATED = "State a key as a collection file (TOML) would; may be repeated. {}"
 _SAMPLE = "Columns of the sample: weights=COLUMN, strata=COLUMN, cluster=COLUMN"
-_DENY = "Those who deny (say no though it is yes): deniers.of=yes, deniers.say=no, deniers.channel=direct."
+_DENY = (
+    "Deniers (people who answer no although the true answer is yes): deniers.of=yes, deniers.say=no, deniers.channel=direct."
+)
 _IGNORE = (
-    "Those who ignore the device: noncompliance.NAME=HOW, where HOW is how they report: LABEL (always that report), "
+    "People who ignore the device: noncompliance.NAME=HOW, where HOW is what they report: LABEL (always that report), "
     "uniform, fair coins, no bits or all bits"
 )
-_OTHER_KEYS = (
-    "Users who sent several reports: by_user=COLUMN. People who gave no answer: missing=LABEL, or missing= for empty "
-    f"entries. {_IGNORE}. {_DENY} Also ordered=true, derived.NAME.of=LABEL, title and other texts."
-)
+_PEOPLE = "Users who sent several reports: by_user=COLUMN. No answer: missing=LABEL, or missing= for empty entries."
+_TEXTS = "Also ordered=true, derived.NAME.of=LABEL, title and other texts."
+_OTHER_KEYS = f"{_PEOPLE} {_IGNORE}. {_DENY} {_TEXTS}"
+_SIZES = "with population_size=5000 (people, or clusters where they were drawn) or population_size.STRATUM=2000"
 _PRIOR = (
     "Prior of P: [bold]default[/bold] (learnt from 20 categories on, else Jeffreys'; the output says which and "
     "why), [bold]learnt[/bold] (a Dirichlet whose concentration the reports decide), [bold]smooth[/bold] (ordered "
@@ -69,7 +71,7 @@ _SEED = "Random seed. Without it one is drawn and printed."
 _CATEGORIES = "Number of categories."
 _PROTOCOL = "How the reports were made: a name of [bold]ldpbayes protocols[/bold]; its parameters by -p."
 _PARAMETER = "A parameter of the protocol, such as epsilon=1; may be repeated."
-_ROWS = "Rows of a table to print, 40 by default; files have all of them.{}"
+_ROWS = "Rows of each table to print, 40 by default; files have all rows.{}"
 #: Every option, by panel of the help and by the name of the argument that it sets. What a command means by a name that
 #: others use differently stands as "name of-command".
 PANELS: dict[str, dict[str, tuple]] = {
@@ -116,10 +118,13 @@ PANELS: dict[str, dict[str, tuple]] = {
         "assignments": _option(
             _MANY,
             "KEY=VALUE",
-            _SET.format(
-                f"{_SAMPLE}, with population_size=5000 (people, or clusters where they were drawn) or "
-                f"population_size.STRATUM=2000. {_OTHER_KEYS}"
-            ),
+            _SET.format(f"{_SAMPLE}, {_SIZES}. {_OTHER_KEYS}"),
+            "--set",
+        ),
+        "assignments of-associate": _option(
+            _MANY,
+            "KEY=VALUE",
+            _SET.format(f"{_SAMPLE}, {_SIZES}. {_PEOPLE} {_TEXTS} It takes no deniers and no noncompliance."),
             "--set",
         ),
         "assignments of-crosscheck": _option(
@@ -146,7 +151,7 @@ PANELS: dict[str, dict[str, tuple]] = {
             _MANY,
             "KEY=VALUE",
             "Set a key of the collection file that is planned; may be repeated. "
-            f"{_IGNORE}; for example noncompliance.no-sayer=no. Those who deny among people asked directly: "
+            f"{_IGNORE}; for example noncompliance.no-sayer=no. Deniers among people who are asked directly: "
             "deniers.of=yes, deniers.say=no.",
             "--set",
         ),
@@ -260,7 +265,11 @@ PANELS: dict[str, dict[str, tuple]] = {
         "target": _option(
             str, "distribution|frequency", "Answers about the population (distribution), or about these very people."
         ),
-        "bins": _option(int | None, "NUMBER", "Number of bins; by default 100 to 200, by the number of records."),
+        "bins": _option(
+            int | None,
+            "NUMBER",
+            "Number of bins; by default 70 for 1,000 records, 100 for 10,000, 140 for 100,000, 200 for a million.",
+        ),
         "ci_prob": _option(float, "PROBABILITY", "Probability of the equal-tailed intervals.", "--ci"),
         "draws": _option(
             int | None,
@@ -426,9 +435,12 @@ PANELS: dict[str, dict[str, tuple]] = {
         ),
         "explain of-associate": _flag("Print the conditional shares, and every note in full.", "--explain"),
         "top": _option(int | None, "ROWS", _ROWS.format(""), min=1),
-        "top of-fit": _option(int | None, "ROWS", _ROWS.format(" Where it is given, further tables are printed."), min=1),
+        "top of-fit": _option(int | None, "ROWS", _ROWS.format(" Given, it also prints the further tables."), min=1),
         "top of-associate": _option(
-            int | None, "PAIRS", "Number of pairs whose conditional shares are printed; --explain prints six.", min=1
+            int | None,
+            "PAIRS",
+            "Pairs of questions whose conditional shares are printed; none by default, six with --explain.",
+            min=1,
         ),
         "page": _option(
             _PATH,

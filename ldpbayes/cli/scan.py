@@ -31,10 +31,11 @@ def command(
 ):
     """Summarize reports that do not fit in memory, by group, for fit to read.
 
-    Reports of protocols with few possible reports (grr, hadamard, survey designs, oue and sue of at most 16 categories) are
-    counted in one pass. Others (oue, sue, olh, subset, rappor) take two passes. The first counts how many reports support
-    each category. The second expands the likelihood of the whole reports at the posterior mean of these counts, the pilot.
-    Memory does not grow with the reports.
+    Reports of protocols with few possible reports are counted in one pass: grr, hadamard, block_design, cohort_rr, survey
+    designs, local_hashing with seeds, oue and sue of at most 16 categories, subset of at most 65,536 sets, rappor of at most
+    16 bits. Others (oue, sue, olh, subset, rappor) take two passes. The first counts how many reports support each category.
+    The second expands the likelihood of the whole reports at the posterior mean of these counts, the pilot. From 10⁶ to 10⁷
+    reports memory grew by 24 MB at most. With by_user temporary files take some 40 bytes a report.
 
     Cells (groups) that share a pilot add up without another scan, such as the days of a country: scan --by country,day
     --pilot-by country, then fit --by country.

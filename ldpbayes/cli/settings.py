@@ -46,6 +46,7 @@ KEYS = (*_SAMPLE, *_SIZES, _USERS, _MISSING, *_IGNORING, *_DENYING, Key("ordered
 #: What commands use that do not use all keys; regress has these of a table, and all of a collection file.
 USED = {
     "scan": (_MISSING, _USERS),
+    "associate": tuple(key for key in KEYS if key not in (*_IGNORING, *_DENYING)),
     "private-groups": (Key("weights"),),
     "plan": (Key("noncompliance.NAME", "law"), *_DENYING[:2]),
 }
