@@ -193,8 +193,10 @@ def attributes_in(collection: Collection, names: Sequence[str] | None = None, se
     Raises
     ------
     ArgumentError
-        Where its labels are not all combinations of levels in order, or the names do not fit.
+        Where its labels are not all combinations of levels in order, names do not fit, or there are noncompliers.
     """
+    if collection.n_laws:
+        raise ArgumentError("associate takes no deniers and no noncompliance: leave them out, or fit the collection.")
     cells = [tuple(label.split(separator)) for label in collection.categories]
     d = len(cells[0])
     levels = [tuple(dict.fromkeys(cell[k] for cell in cells)) for k in range(d)] if {len(c) for c in cells} == {d} else []

@@ -34,9 +34,6 @@ def command(
     Exit status 0: fine; 1: the posterior is not to be trusted; 2: bad input; 3: some groups (cells) are left out and named.
     Whether the reports fit the design is the exit status of check.
 
-    Deniers, people who answer no although the true answer is yes, where the channel "direct" asked without a device: --set
-    deniers.of=yes --set deniers.say=no --set deniers.channel=direct.
-
     Examples:
 
       ldpbayes fit example:nigeria --prior flat --ci 0.9

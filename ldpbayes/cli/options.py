@@ -43,7 +43,7 @@ _REPORTS = (
 )
 _COLLECTION = "Collection file (.toml), a table that states its protocol in a column, or a shipped one, such as {}."
 _SET = (
-    "Set a key of the collection file for this run; its value replaces that in the file. A CSV or Parquet table takes the "
+    "Set a key of the collection file for this run; it replaces the file's value. A CSV or Parquet table takes the "
     "same keys. May be repeated. {}"
 )
 _STATED = "State a key as a collection file (TOML) would; may be repeated. {}"
@@ -71,7 +71,7 @@ _SEED = "Random seed. Without it one is drawn and printed."
 _CATEGORIES = "Number of categories."
 _PROTOCOL = "How the reports were made: a name of [bold]ldpbayes protocols[/bold]; its parameters by -p."
 _PARAMETER = "A parameter of the protocol, such as epsilon=1; may be repeated."
-_ROWS = "Rows of each table to print, 40 by default; files have all rows.{}"
+_ROWS = "Rows of each table to print, 40 by default; files have all.{}"
 #: Every option, by panel of the help and by the name of the argument that it sets. What a command means by a name that
 #: others use differently stands as "name of-command".
 PANELS: dict[str, dict[str, tuple]] = {
@@ -124,7 +124,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         "assignments of-associate": _option(
             _MANY,
             "KEY=VALUE",
-            _SET.format(f"{_SAMPLE}, {_SIZES}. {_PEOPLE} {_TEXTS} It takes no deniers and no noncompliance."),
+            _SET.format(f"{_SAMPLE}, {_SIZES}. {_PEOPLE} {_TEXTS}"),
             "--set",
         ),
         "assignments of-crosscheck": _option(
@@ -151,7 +151,7 @@ PANELS: dict[str, dict[str, tuple]] = {
             _MANY,
             "KEY=VALUE",
             "Set a key of the collection file that is planned; may be repeated. "
-            f"{_IGNORE}; for example noncompliance.no-sayer=no. Deniers among people who are asked directly: "
+            f"{_IGNORE}; for example noncompliance.no-sayer=no. Deniers among people asked directly: "
             "deniers.of=yes, deniers.say=no.",
             "--set",
         ),
@@ -268,7 +268,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         "bins": _option(
             int | None,
             "NUMBER",
-            "Number of bins; by default 70 for 1,000 records, 100 for 10,000, 140 for 100,000, 200 for a million.",
+            "Number of bins; by default 100 for 1e4 records, 140 for 1e5 and 200 for 1e6.",
         ),
         "ci_prob": _option(float, "PROBABILITY", "Probability of the equal-tailed intervals.", "--ci"),
         "draws": _option(

@@ -41,8 +41,7 @@ def command(
     category), odds ratios, and the average distribution. A number column enters as it is; C(column) makes it a factor. Rows
     with equal covariates are computed together, so rounding a continuous covariate makes a large fit fast.
 
-    Deniers, people who answer no although the true answer is yes: --set deniers.of=yes --set deniers.say=no --set
-    deniers.channel=direct. --deniers-formula age lets the log odds of their share depend on age.
+    Where --set states deniers, --deniers-formula age lets the log odds of their share depend on age.
 
     A private answer as a predictor of an open outcome: "income ~ age + private(smokes)" with --family normal (numbers),
     bernoulli (0 and 1) or poisson (counts). The private answer has the same covariates, or those of --private.

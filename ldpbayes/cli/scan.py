@@ -34,8 +34,8 @@ def command(
     Reports of protocols with few possible reports are counted in one pass: grr, hadamard, block_design, cohort_rr, survey
     designs, local_hashing with seeds, oue and sue of at most 16 categories, subset of at most 65,536 sets, rappor of at most
     16 bits. Others (oue, sue, olh, subset, rappor) take two passes. The first counts how many reports support each category.
-    The second expands the likelihood of the whole reports at the posterior mean of these counts, the pilot. From 10⁶ to 10⁷
-    reports memory grew by 24 MB at most. With by_user temporary files take some 40 bytes a report.
+    The second expands the likelihood of the whole reports at the posterior mean of these counts, the pilot. Memory
+    hardly grows with the reports; with by_user temporary files take some 40 bytes a report.
 
     Cells (groups) that share a pilot add up without another scan, such as the days of a country: scan --by country,day
     --pilot-by country, then fit --by country.

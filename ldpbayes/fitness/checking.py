@@ -75,12 +75,11 @@ def check(
 
     There are three kinds of tests: the counts of all possible reports against those expected at the maximum-likelihood
     estimate, where the reports can be listed and the design is not saturated; properties of a report whose law does not
-    depend on P (support sizes, seeds, cohorts); and the report that came in most often for its probability. Of one
-    channel of randomized response the design is saturated and none of these exists: then nothing is tested, and
-    ``p_value`` is nan. The trials of a device that is not known exactly are counts beside those of the reports. There
-    is one verdict from all tests, adjusted for their number. Where the collection says how respondents may deny or
-    ignore the device, the model that is tested has them; whether there are any (``compliance_test``) is said beside the
-    verdict.
+    depend on P (support sizes, seeds, cohorts); and the report that came in most often for its probability. Where none
+    exists, as of one channel of randomized response, ``p_value`` is nan. The trials of a device that is not known
+    exactly are counts beside those of the reports. There is one verdict from all tests, adjusted for their number.
+    Respondents who may deny or ignore the device are in the model that is tested; whether there are any
+    (``compliance_test``) is said beside the verdict.
 
     Parameters
     ----------

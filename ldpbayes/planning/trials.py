@@ -35,7 +35,7 @@ class ValidationStudy(AbstractResult):
 
     @property
     def least_certain(self) -> int:
-        """Place of the share with the largest sd, from 0: of several that are equal but for rounding, the last."""
+        """Place of the share with the largest sd; of those that are equal but for rounding, the last."""
         return int(np.flatnonzero(np.isclose(self.sd[0], self.sd[0].max()))[-1])
 
     @property

@@ -65,9 +65,9 @@ def by_private_group(
 ) -> PrivateGroups:
     """Estimate the distribution of a column that is not private, numbers or labels, in each group of a private answer.
 
-    Every record has a group that is known only through a privatized report, and an open value, which is known. The result
-    has each group's share, mean, quantiles and distribution function, and differences between groups. No record gets a
-    negative weight, and every distribution function is monotone.
+    Every record has an open value and the privatized report of a group. The result has each group's share,
+    mean, quantiles and distribution function, and differences between groups. No record gets a negative weight, and every
+    distribution function is monotone.
 
     Values are put into bins of equal width in the normal score of their rank. Within a bin the groups' shares are those that
     its reports allow, and each group has the distribution of the pooled records. From bin to bin the logits of the shares

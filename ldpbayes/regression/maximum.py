@@ -118,6 +118,7 @@ class Maximum(Answer):
 
     @property
     def weighted(self) -> bool:  # type: ignore[override]
+        """Whether the sample is no simple random one."""
         return bool(self.attrs["weighted"])
 
     @property

@@ -166,8 +166,8 @@ def read(
     Returns
     -------
     Tally, Collection or Cells
-        Cells with ``by``. Otherwise a Tally of the rows of one channel, and a Collection of several channels, of weights,
-        missing answers or skipped rows, and of a collection file.
+        Cells with ``by``; a Tally of one channel; a Collection of several, with weights, ``missing`` or ``bad_rows``, or of
+        a .toml.
 
     Raises
     ------

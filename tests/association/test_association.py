@@ -153,6 +153,13 @@ def test_attributes_of_a_collection():
         attributes_in(lb.read(DATA / "rr_nigeria.toml"))
     with pytest.raises(ArgumentError, match=r"names must.*6"):
         attributes_in(collection, ["a", "b"])
+    everything = collection.categories
+    for altered in (
+        collection.with_noncompliers({"no-sayer": "uniform"}),
+        collection.with_deniers(everything[-1], everything[0], channel=collection.tallies[0].name),
+    ):
+        with pytest.raises(ArgumentError, match="no deniers and no noncompliance"):
+            attributes_in(altered)
 
 
 def _reports(collection):
