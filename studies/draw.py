@@ -338,7 +338,7 @@ def decoders(rows):
     scale(drawn, panels, colors, "ℓ1 of projected − best of the other two")
     text = (
         "Projection is the wrong decoder for many categories and a small ε\n"
-        "Fig. 1 of Kairouz et al. (2016): difference in ℓ1, geometric law, 30,000 reports"
+        "Fig. 1 of Kairouz et al. (2016): difference in ℓ1, geometric distribution, 30,000 reports"
     )
     finish(drawn, text)
     save(drawn, "kairouz-2016-fig-1")
@@ -413,7 +413,7 @@ def _learnt_decoders(rows):
     )
     finish(drawn, text)
     save(drawn, "kairouz-2016-learnt")
-    headers = ["law", "n", "k", "ε", "learnt prior", "over the best decoder", "over the given prior", "runs"]
+    headers = ["population", "n", "k", "ε", "learnt prior", "over the best decoder", "over the given prior", "runs"]
     write_table("kairouz-2016-learnt", headers, table)
 
 
@@ -464,7 +464,7 @@ def _decoder_tables(rows):
                         values = {name: value_of(here, name) for name in wins}
                         wins[min(values, key=values.get)] += 1
                     table.append([SHAPES[population], f"{n:,}", title, metric, f"{len(cells)}", *map(str, wins.values())])
-    headers = ["law", "n", "mechanism", "loss", "cells", "ML / standard", "normalized", "projected"]
+    headers = ["population", "n", "mechanism", "loss", "cells", "ML / standard", "normalized", "projected"]
     write_table("kairouz-2016-wins", headers, table)
 
 

@@ -431,7 +431,7 @@ def metric_values(cell, rng):
     if cell["figure"] == "3":
         # Theorem 8.1: no protocol with this worst-case privacy has more.
         utility = metrics.frontier(math.exp(-epsilon)).value
-        factor = math.exp(2 * utility - 2 * metrics.open_answers_utility(prior).value)
+        factor = math.exp(2 * utility - 2 * metrics.direct_answers_utility(prior).value)
         found["participation_limit"] = metrics.Value(factor)
     return [
         {

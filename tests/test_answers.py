@@ -26,7 +26,7 @@ ALPHA = COUNTS + 0.5
 
 
 @pytest.fixture(scope="module")
-def open_answers():
+def direct_answers():
     """A result whose posterior is Dirichlet(α + counts): direct questioning, no privacy."""
     rng = np.random.default_rng(11)
     collection = Collection(list("abcd"), [Tally(designs.direct(4), np.arange(4), COUNTS)])
@@ -38,8 +38,8 @@ def open_answers():
     return write(Fit(collection, prior, "test", {}, variables, summary=summary))
 
 
-def test_simultaneous_band_covers_jointly_and_is_wider(open_answers):
-    band = answers.simultaneous_intervals(open_answers, ci_prob=0.9)
+def test_simultaneous_band_covers_jointly_and_is_wider(direct_answers):
+    band = answers.simultaneous_intervals(direct_answers, ci_prob=0.9)
     fresh = np.random.default_rng(5).dirichlet(ALPHA, size=40_000)
     inside = ((fresh >= band["lower"].values) & (fresh <= band["upper"].values)).all(axis=1).mean()
     assert abs(inside - 0.9) < 0.01
@@ -115,7 +115,7 @@ def test_simultaneous_intervals_full_table(a, exact):
 
 
 def test_simultaneous_intervals_of_known_frequencies():
-    """Open answers leave nothing unknown about F: the band is the point."""
+    """Direct answers leave nothing unknown about F: the band is the point."""
     direct = fit(Collection(["no", "yes"], [Tally(designs.direct(), [0, 1], [70, 30])]), random_seed=1)
     band = answers.simultaneous_intervals(direct, target="frequency")
     assert band["lower"].values.tolist() == band["upper"].values.tolist()
@@ -123,7 +123,7 @@ def test_simultaneous_intervals_of_known_frequencies():
 
 
 def test_ties_share_the_last_places():
-    """Three open answers, one of each: every frequency is a third, and each is the largest with probability a third."""
+    """Three direct answers, one of each: every frequency is a third, and each is the largest with probability a third."""
     tree = fit(Collection(list("abc"), [Tally(designs.direct(3), [0, 1, 2], [1, 1, 1])]), random_seed=1)
     top = answers.probability_in_top(tree, 1, target="frequency")
     assert np.allclose(top["probability"].values, 1 / 3)
@@ -142,13 +142,13 @@ def test_ties_share_the_last_places():
         (lambda t: answers.poststratify(t, [1, 2]), "with cells"),
     ],
 )
-def test_bad_labels_are_refused_in_a_sentence(open_answers, call, words):
+def test_bad_labels_are_refused_in_a_sentence(direct_answers, call, words):
     with pytest.raises(ArgumentError, match=words):
-        call(open_answers)
+        call(direct_answers)
 
 
 def cells_result(n_cells, counts, alpha=0.5, seed=0):
-    """Return a result with cells, each with open answers in these counts: Dirichlet(α + counts) posteriors."""
+    """Return a result with cells, each with direct answers in these counts: Dirichlet(α + counts) posteriors."""
     rng, counts = np.random.default_rng(seed), np.broadcast_to(counts, (n_cells, 2))
     draws = np.stack([rng.dirichlet(alpha + row, size=(4, 500)) for row in counts], axis=2)
     labels = [f"day {c}" for c in range(n_cells)]
@@ -211,16 +211,20 @@ def test_poststratify_mixes_cells():
     expected = np.sqrt(sum(w**2 * s * (1 - s) / 102 for w, s in ((0.25, 0.1), (0.5, 0.5), (0.25, 0.9))))
     assert found["sd"].values[0] == pytest.approx(expected, rel=0.1)
     assert np.abs(found["pull"].values).max() < 0.1
-    with pytest.raises(ArgumentError, match=r"weights.*'day 1'"):
+    with pytest.raises(ArgumentError, match=r"population.*'day 1'"):
         answers.poststratify(tree, {"day 0": 1, "day 2": 1})
-    with pytest.raises(ArgumentError, match=r"weights must.*3"):
+    with pytest.raises(ArgumentError, match=r"population must.*3"):
         answers.poststratify(tree, [1, 2])
 
 
 def test_sums_of_cells_without_draws_have_the_ends_of_the_sum():
     """A quarter of the population is known and moves the skewed rest: ends were half a sd off, and said .05."""
-    open_answers, counts, weights = designs.direct(2), np.array([[220, 240], [12, 1], [40, 4]]), np.array([0.25, 0.6, 0.15])
-    cells = {f"{k}": Collection(["no", "yes"], Tally(open_answers, [0, 1], each)) for k, each in enumerate(counts)}
+    direct_answers, counts, weights = (
+        designs.direct(2),
+        np.array([[220, 240], [12, 1], [40, 4]]),
+        np.array([0.25, 0.6, 0.15]),
+    )
+    cells = {f"{k}": Collection(["no", "yes"], Tally(direct_answers, [0, 1], each)) for k, each in enumerate(counts)}
     found = answers.poststratify(fit(Cells(cells, by=["g"]), "jeffreys", draws=0), weights).sel(category="yes")
     rng = np.random.default_rng(1)
     whole = sum(w * rng.beta(yes + 0.5, no + 0.5, 1_000_000) for w, (no, yes) in zip(weights, counts, strict=True))
@@ -238,8 +242,8 @@ def test_poststratify_warns_where_independent_priors_add_up():
     assert found["pull"].values[1] * found["sd"].values[1] == pytest.approx(bias, rel=0.05)
 
 
-def test_probability_in_top(open_answers):
-    top = answers.probability_in_top(open_answers, 1)
+def test_probability_in_top(direct_answers):
+    top = answers.probability_in_top(direct_answers, 1)
     assert top["probability"].sum() == pytest.approx(1)
     # P(category d is the largest) by direct integration over its Gamma against those of the others.
     g = np.linspace(0, 120, 20_001)[1:]
@@ -248,8 +252,8 @@ def test_probability_in_top(open_answers):
     assert abs(top["probability"].values[3] - expected) < 4 * top["mcse"].values[3] + 1e-4
 
 
-def test_contrast_of_categories(open_answers):
-    delta = answers.contrast(open_answers, "d", ["a", "b"])
+def test_contrast_of_categories(direct_answers):
+    delta = answers.contrast(direct_answers, "d", ["a", "b"])
     total = ALPHA.sum()
     mean = (ALPHA[3] - ALPHA[0] - ALPHA[1]) / total
     weights = np.array([-1, -1, 0, 1])
@@ -257,16 +261,16 @@ def test_contrast_of_categories(open_answers):
     assert abs(float(delta["mean"]) - mean) < 4 * float(delta["mcse"])
     assert float(delta["sd"]) == pytest.approx(np.sqrt(weights @ covariance @ weights), rel=0.03)
     assert 0.9 < float(delta["probability_positive"]) < 1
-    turned = answers.contrast(open_answers, ["a", "b"], "d")
+    turned = answers.contrast(direct_answers, ["a", "b"], "d")
     low, high = -float(turned["upper"]), -float(turned["lower"])
     assert "smaller" in turned.sentence and f"{low:.3f} to {high:.3f}" in turned.sentence
 
 
-def test_contrast_of_a_collection_with_itself_is_centred(open_answers):
-    shuffled = open_answers.copy(deep=True)
+def test_contrast_of_a_collection_with_itself_is_centred(direct_answers):
+    shuffled = direct_answers.copy(deep=True)
     values = shuffled["posterior"]["distribution"].values
     shuffled["posterior"]["distribution"].values[:] = values[::-1]
-    delta = answers.contrast(open_answers, "d", "d", other=shuffled)
+    delta = answers.contrast(direct_answers, "d", "d", other=shuffled)
     assert abs(float(delta["mean"])) < 1e-12
     assert abs(float(delta["probability_positive"]) - 0.5) < 0.02
 
@@ -289,17 +293,17 @@ def test_contrast_of_fits_from_one_seed():
         assert abs(float(delta["mean"] - one["mean"] + other["mean"])) < 4 * float(delta["mcse"])
 
 
-def test_errors_of_weighted_draws_count_effective_draws(open_answers):
-    weighted = open_answers.copy()
+def test_errors_of_weighted_draws_count_effective_draws(direct_answers):
+    weighted = direct_answers.copy()
     weighted["details"].attrs["effective_draws"] = 5000.0
-    plain, worse = (answers.category_sum(tree, "d")["mcse"] for tree in (open_answers, weighted))
+    plain, worse = (answers.category_sum(tree, "d")["mcse"] for tree in (direct_answers, weighted))
     assert float(worse) == pytest.approx(2 * float(plain))
-    paired = answers.contrast(open_answers, "d", "d", other=weighted)
+    paired = answers.contrast(direct_answers, "d", "d", other=weighted)
     assert float(paired["mcse"]) == pytest.approx(np.hypot(plain, worse).item())
 
 
-def test_entropy_mean(open_answers):
-    found = answers.entropy(open_answers)
+def test_entropy_mean(direct_answers):
+    found = answers.entropy(direct_answers)
     total = ALPHA.sum()
     expected = special.digamma(total + 1) - (ALPHA / total * special.digamma(ALPHA + 1)).sum()
     assert abs(float(found["mean"]) - expected) < 4 * float(found["mcse"])
@@ -325,18 +329,18 @@ def test_parts_of_the_interval():
         (lambda t: answers.simultaneous_intervals(t, ci_prob=1.0), "ci_prob must"),
     ],
 )
-def test_bad_questions(open_answers, call, words):
+def test_bad_questions(direct_answers, call, words):
     with pytest.raises(ArgumentError, match=words):
-        call(open_answers)
+        call(direct_answers)
 
 
 def test_worth_of_the_reports():
-    """Open answers are worth themselves; a Warner survey is worth n times the share that the oracle's variance gives."""
+    """Direct answers are worth themselves; a Warner survey is worth n times the share that the oracle's variance gives."""
     direct = Collection(["no", "yes"], [Tally(designs.direct(), [0, 1], [700, 300])])
-    assert facts_of(fit(direct, random_seed=1))["effective_open_answers"] == pytest.approx(1000, rel=0.01)
+    assert facts_of(fit(direct, random_seed=1))["effective_direct_answers"] == pytest.approx(1000, rel=0.01)
     warner = Collection(["no", "yes"], [Tally(designs.warner(0.75), [0, 1], [5100, 4900])])
     tree = fit(warner, random_seed=1)
-    assert facts_of(tree)["effective_open_answers"] == pytest.approx(10_000 * 0.25 / (0.25 / 0.5**2), rel=0.01)
+    assert facts_of(tree)["effective_direct_answers"] == pytest.approx(10_000 * 0.25 / (0.25 / 0.5**2), rel=0.01)
     assert "about P as 2,4" in facts_of(tree)["worth"]
 
 
@@ -360,11 +364,11 @@ def test_no_posterior_is_said_to_beat_the_floor():
 
 @pytest.mark.parametrize("alpha", [0.5, 100.0])
 def test_worth_does_not_count_the_prior(alpha):
-    """Open answers are worth exactly themselves, and reports at a tiny epsilon nothing, whatever the prior."""
+    """Direct answers are worth exactly themselves, and reports at a tiny epsilon nothing, whatever the prior."""
     direct = Collection(["no", "yes"], [Tally(designs.direct(), [0, 1], [70, 30])])
-    assert facts_of(fit(direct, alpha, random_seed=1))["effective_open_answers"] == pytest.approx(100, rel=1e-6)
+    assert facts_of(fit(direct, alpha, random_seed=1))["effective_direct_answers"] == pytest.approx(100, rel=1e-6)
     noise = Collection(["no", "yes"], [Tally(designs.warner(0.5025), [0, 1], [50, 50])])
-    assert facts_of(fit(noise, alpha, random_seed=1))["effective_open_answers"] < 0.1
+    assert facts_of(fit(noise, alpha, random_seed=1))["effective_direct_answers"] < 0.1
 
 
 def test_worth_states_where_the_prior_outweighs_the_reports():
@@ -375,9 +379,9 @@ def test_worth_states_where_the_prior_outweighs_the_reports():
     assert fit(many, random_seed=1).attrs["decides"] == ""
 
 
-def test_ends_have_the_error_of_a_quantile(open_answers):
+def test_ends_have_the_error_of_a_quantile(direct_answers):
     """√(q(1 − q)/S) over the density at the end, of a sum whose posterior is a Beta."""
-    found = answers.category_sum(open_answers, ["a", "d"])
+    found = answers.category_sum(direct_answers, ["a", "d"])
     law = stats.beta(ALPHA[0] + ALPHA[3], ALPHA[1] + ALPHA[2])
     for name, level in (("lower", 0.025), ("upper", 0.975)):
         expected = np.sqrt(level * (1 - level) / 20_000) / law.pdf(law.ppf(level))

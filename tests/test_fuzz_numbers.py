@@ -60,7 +60,7 @@ def test_a_posterior_under_another_prior_is_found(monkeypatch):
 
 
 def test_populations_of_chains_are_at_the_posterior():
-    """Open answers under Dirichlet(½, 1, 2), and under a learnt concentration against its grid."""
+    """Direct answers under Dirichlet(½, 1, 2), and under a learnt concentration against its grid."""
     rows, counts, rng = np.eye(3), np.array([7, 2, 1]), np.random.default_rng(1)
     listed = worlds.Tallies.of(np.repeat(rows, counts, axis=0))
     pairs = [
@@ -75,7 +75,7 @@ def test_populations_of_chains_are_at_the_posterior():
 
 
 def test_references_of_direct_answers_are_those_of_the_textbook():
-    """Open answers: P is Dirichlet(α + counts), each share a Beta variate, F what was counted."""
+    """Direct answers: P is Dirichlet(α + counts), each share a Beta variate, F what was counted."""
     alpha, rows = np.array([0.5, 1.0, 2.0]), np.eye(3)[[0] * 7 + [1] * 2 + [2]]
     law = worlds.Law(worlds.Tallies.of(rows), [(0.0, alpha)])
     beta = stats.beta(7.5, 6.0)

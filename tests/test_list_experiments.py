@@ -103,7 +103,7 @@ def test_a_tree_of_blocks_and_direct_questions_against_the_sum_over_all_tallies(
 def test_a_fit_says_what_its_prior_says_of_the_trait():
     survey = lists(*RACE)
     said = facts_of(fit(survey, "flat", draws=250, random_seed=1))
-    assert "gives trait a mean of 0.5, and 95 % between 0.18 and 0.82. That is 8 open answers" in said["prior_of_shares"]
+    assert "gives trait a mean of 0.5, and 95 % between 0.18 and 0.82. That is 8 direct answers" in said["prior_of_shares"]
     # Weights of draws about an expansion of list experiments have a long tail: no factor is stated.
     assert "log_bayes_factor_flat" not in said and "jeffreys, flat" in said["bayes_factors"]
     assert "prior_of_shares" not in facts_of(fit(survey, "share:trait", draws=250, random_seed=1))

@@ -101,7 +101,7 @@ def test_a_legend_is_as_wide_as_its_figure():
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     curves = {"extended_crosswise": np.array([0.1, 0.01]), "bound": np.array([0.09, 0.009])}
-    curves["open answers"] = curves["bound"] / 2
+    curves["direct answers"] = curves["bound"] / 2
     chosen = (300.0, 0.03, "extended_crosswise")
     figure = plots.plot_plan(curves, np.array([100.0, 1000.0]), label="error", along="n", chosen=chosen)
     canvas = FigureCanvasAgg(figure)

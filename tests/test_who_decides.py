@@ -139,10 +139,10 @@ def test_respondents_who_ignore_the_device():
 
 
 def test_empty_categories_do_not_hide_that_the_reports_decide():
-    """Nearly open answers: 20 empty categories have credible intervals that are far too narrow, and nothing is at stake."""
+    """Hardly any noise: 20 empty categories have credible intervals that are far too narrow, and nothing is at stake."""
     counts = [1000] * 5 + [0] * 20
-    open_answers = Collection([f"c{x}" for x in range(25)], Tally(GRR(25, 20.0), range(25), counts))
-    tree = fit(open_answers, random_seed=1, draws=50)
+    direct_answers = Collection([f"c{x}" for x in range(25)], Tally(GRR(25, 20.0), range(25), counts))
+    tree = fit(direct_answers, random_seed=1, draws=50)
     assert tree.attrs["prior"].startswith("learnt")
     assert tree.attrs["decided_by"] == "reports" and not tree.attrs["decides"]
 

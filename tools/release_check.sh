@@ -24,6 +24,8 @@ done
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+# As in the Makefile: compiled files are kept, also where the environment asks for none.
+export PYTHONDONTWRITEBYTECODE=
 
 interpreter() { # the newest interpreter of one series, on PATH or among pyenv's
   local path
@@ -44,7 +46,7 @@ check() { # name, interpreter, package file, constraints file, further arguments
   case " $chosen " in *" $name "*) ;; *) return ;; esac
   echo "== $name: $("$python" --version), $(basename "$package"), $(basename "$constraints")"
   "$uv" venv --quiet --python "$python" "$folder/$name"
-  "$uv" pip install --quiet --python "$folder/$name/bin/python" -c "$constraints" "ldpbayes[test] @ file://$package"
+  "$uv" pip install --quiet --compile-bytecode --python "$folder/$name/bin/python" -c "$constraints" "ldpbayes[test] @ file://$package"
   # The tests stand beside the data, the models and the notebooks that they read, but not beside the package.
   mkdir "$folder/$name-tree"
   git ls-files -z | grep -zv '^ldpbayes/' | xargs -0 cp --parents -t "$folder/$name-tree"

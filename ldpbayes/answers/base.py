@@ -567,7 +567,7 @@ def summary(result: xr.DataTree, cell: str | tuple[str, ...] | None = None) -> x
 
 
 def prior_weight(result: xr.DataTree, cell: str | tuple[str, ...] | None = None) -> float:
-    """Return the weight of the prior in open answers: Σα of a Dirichlet.
+    """Return the weight of the prior in direct answers: Σα of a Dirichlet.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What the reports are worth: an equivalent number of open answers, and the least error that any protocol allows."""
+"""What the reports are worth: an equivalent number of direct answers, and the least error that any protocol allows."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,9 +14,9 @@ from ldpbayes.protocols.subset import least_variance
 def worth_given(
     mean: NDArray, sd: NDArray, alpha_total: float, collection: Collection, unidentified: bool
 ) -> dict[str, Any]:
-    """Return what reports are worth: how many open answers carry as much information, and the least error.
+    """Return what reports are worth: how many direct answers carry as much information, and the least error.
 
-    m open answers would leave (1 − Σp²)/(Σα + m + 1) = Σ_x Var(P_x|Y), p = E[P|Y]: what the prior contributes is not
+    m direct answers would leave (1 − Σp²)/(Σα + m + 1) = Σ_x Var(P_x|Y), p = E[P|Y]: what the prior contributes is not
     counted. The least error is that of the best protocol with the largest ε of the channels at uniform P
     (``theory.bounds.exact_bound``), the worst case over P for large n. A posterior can be narrower, because P is far from
     uniform or because the prior is informative; then the comparison is left out.
@@ -34,20 +34,20 @@ def worth_given(
     Returns
     -------
     dict
-        effective_open_answers, the m above; total_sd, the root of the summed variances; bound_sd, the root of the least
+        effective_direct_answers, the m above; total_sd, the root of the summed variances; bound_sd, the root of the least
         total variance, nan where no comparison is valid; and ``worth``, the comparison as a sentence.
     """
     n, variance = collection.n_reports, float((sd**2).sum())
     p = mean / mean.sum()
-    open_answers = min(max(float((1 - p @ p) / variance) - alpha_total - 1, 0.0), float(n))
+    direct_answers = min(max(float((1 - p @ p) / variance) - alpha_total - 1, 0.0), float(n))
     wrapped = [(tally.protocol, tally.protocol.noncompliance()) for tally in collection.tallies]
     epsilon = max((protocol if other is None else other.compliers).epsilon for protocol, other in wrapped)
-    worth = f"{open_answers:,.0f} open answers" if open_answers >= 1.5 else "a single open answer at most"
+    worth = f"{direct_answers:,.0f} direct answers" if direct_answers >= 1.5 else "a single direct answer at most"
     histories = all(tally.protocol.repeats() for tally in collection.tallies)
     subject = f"The reports of these {n:,} users" if histories else f"These {n:,} reports"
     sentence = f"{subject} carry as much information about P as {worth}."
     bound = float("nan")
-    if not collection.weighted and 0 < epsilon < float("inf") and not unidentified and alpha_total <= open_answers:
+    if not collection.weighted and 0 < epsilon < float("inf") and not unidentified and alpha_total <= direct_answers:
         least = least_variance(mean.size, min(epsilon, 50.0)) / n
         if least <= variance:
             bound = least**0.5
@@ -56,7 +56,7 @@ def worth_given(
                 f"with ε = {epsilon:.3g} can guarantee less than {bound:.4f} for every P (large n)."
             )
     return {
-        "effective_open_answers": open_answers,
+        "effective_direct_answers": direct_answers,
         "total_sd": variance**0.5,
         "bound_sd": bound,
         "worth": sentence,
@@ -101,7 +101,7 @@ def prior_of_shares(
         ends = dict.fromkeys(f"{choose(worth for _, worth in shares):.0f}" for choose in (min, max))
         texts.append(
             f"Before any report this prior gives {names} a mean of {middle:.3g}, and 95 % between {low:.2f} and {high:.2f}. "
-            f"That is {inside + rest:g} open answers beside the {' to '.join(ends)} that the reports are worth for such a "
+            f"That is {inside + rest:g} direct answers beside the {' to '.join(ends)} that the reports are worth for such a "
             f"share; the prior 'share:{shares[0][0]}' would be flat on it."
         )
     return {"prior_of_shares": " ".join(texts)} if texts else {}

@@ -16,7 +16,7 @@ def command(
     *,
     outputs: options.Outputs,
 ):
-    """Infer how the private answers to two or more questions are associated.
+    """Infer how the private answers to two or more questions, the attributes, are associated.
 
     The collection's categories are the cells of a joint table: all combinations of the questions' categories, written
     no/no, no/yes, yes/no, yes/yes (the last question changes fastest). Its channels are products, protocol = "attributes" or

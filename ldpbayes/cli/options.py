@@ -247,7 +247,7 @@ PANELS: dict[str, dict[str, tuple]] = {
         "family": _option(
             _TEXT,
             "normal|bernoulli|poisson",
-            "Law of the outcome, where a private answer is a predictor.",
+            "Distribution of the outcome, where a private answer is a predictor.",
         ),
         "private": _option(_TEXT, "FORMULA", "The formula of that private answer; by default it has the same covariates."),
         "deniers_formula": _option(

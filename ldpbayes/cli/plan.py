@@ -31,7 +31,7 @@ def command(
     """Choose protocol, ε and sample size before any report is collected.
 
     Give three of categories, epsilon, users and error, and get the fourth. Protocols are ranked, best first, beside the
-    least error that any ε-LDP protocol can have (least possible) and the error of as many open answers, which are given
+    least error that any ε-LDP protocol can have (least possible) and the error of as many direct answers, which are given
     without a device. Nothing is simulated. The ε of a survey design follows from its parameters: give users or error.
 
     An error of kind half_width is the easiest to read: 0.03 means that a share is known to plus or minus three percentage

@@ -29,7 +29,7 @@ FACTS: dict[str, Any] = {
     ),
     **dict.fromkeys("converged interrupted random_seed divergences prior_decides fitness_flagged".split(), 0),
     **dict.fromkeys("worst_r_hat least_ess k_hat effective_draws log_evidence log_evidence_error".split(), np.nan),
-    **dict.fromkeys("effective_open_answers total_sd bound_sd prior_share fitness_p design_effect".split(), np.nan),
+    **dict.fromkeys("effective_direct_answers total_sd bound_sd prior_share fitness_p design_effect".split(), np.nan),
     **{name: np.nan for wrapper in WRAPPERS.values() for name in wrapper.facts},
     **{f"log_bayes_factor_{name}{of}": np.nan for name in ("flat", "learnt", "smooth", "own") for of in ("", "_error")},
     "bayes_factors": "",

@@ -1,4 +1,4 @@
-"""Point estimates of a collection c: ``MLE()(c)``, the unbiased ``Oracle()(c)``, of lists ``difference_in_means(c)``."""
+"""Point estimates of c: ``MLE()(c)``, which check takes; unbiased ``Oracle()(c)``; for lists ``difference_in_means(c)``."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Pages of results and of data, which ``show`` returns: text, HTML, Markdown, LaTeX, JSON, tables."""
+"""Pages of results and of data, which ``show`` returns: for terminals, HTML, Markdown, LaTeX, JSON, tables."""
 
 from ldpbayes.pages.page import Column, Figure, Kind, Note, Page, Table
 from ldpbayes.pages.showing import save, show

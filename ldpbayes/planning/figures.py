@@ -24,7 +24,7 @@ def plot_plan(
     ax: Drawn | None = None,
     **style: Any,
 ) -> Drawn:
-    """Return a figure of planned errors: one curve per protocol, the bound and open answers in grey.
+    """Return a figure of planned errors: one curve per protocol, the bound and direct answers in grey.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def plot_plan(
         chosen = checks.positive(chosen[0], "chosen"), checks.positive(chosen[1], "chosen"), checks.text(chosen[2], "chosen")
     canvas = Canvas(ax, style, (WIDTH, 3.3 + 0.1 * len(curves)))
     (axes,) = canvas.axes
-    floors = {"bound": ("0.2", "-", "least possible error"), "open answers": ("0.5", ":", "open answers")}
+    floors = {"bound": ("0.2", "-", "least possible error"), "direct answers": ("0.5", ":", "direct answers")}
     marked, places = None, max(6, sum(name not in floors for name in curves))
     for i, (name, error) in enumerate(curves.items()):
         if name in floors:

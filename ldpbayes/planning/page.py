@@ -83,7 +83,9 @@ def _table(plans, title, delta, fakes):
         ),
         Column("before", "error now", spec=".4g", means="Without another wave."),
         Column("bound", "least possible", spec=".4g", priority=2, means=least),
-        Column("open_answers", "open answers", spec=".4g", priority=3, means="Error of as many answers without privacy."),
+        Column(
+            "direct_answers", "direct answers", spec=".4g", priority=3, means="Error of as many answers without privacy."
+        ),
         Column("group_half_width", "half-width in a group", spec=".3g", priority=1),
         Column("least_difference", f"difference found with power {POWER:g}", spec=".3g", priority=1),
         Column("power", f"power to find {delta:g}" if delta else "power", spec=".3f"),
@@ -216,7 +218,9 @@ def _summary(plans, what, assumed):
         terms, claim = [f"{best.users:,} more reports", given["epsilon"]], f"{claim}, from {best.before:#.3g} now"
     text = f"With {', '.join(terms[:-1])} and {terms[-1]}, the protocol {best.protocol} {claim}"
     text += f", where P is {'that of the posterior' if assumed == 'posterior' else assumed}"
-    return f"{text}; as many open answers would leave {best.open_answers:#.3g}." if best.open_answers > 0 else f"{text}."
+    return (
+        f"{text}; as many direct answers would leave {best.direct_answers:#.3g}." if best.direct_answers > 0 else f"{text}."
+    )
 
 
 def of_validation(study, *, title: str = "More trials of the device") -> Page:

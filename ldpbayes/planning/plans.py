@@ -97,9 +97,9 @@ class Plan:
         Which of n_categories, epsilon, n, error was the unknown.
     bound : float
         No ε-LDP protocol goes below this error in the limit of many reports (at uniform p the exact floor, elsewhere
-        Theorem 4.5), nor do open answers; nan where the kind has no such bound.
-    open_answers : float
-        The error that n open answers would have.
+        Theorem 4.5), nor do direct answers; nan where the kind has no such bound.
+    direct_answers : float
+        The error that n direct answers would have.
     bytes_per_report : int
         Size of one stored report.
     note : str
@@ -129,7 +129,7 @@ class Plan:
     error: float
     solved: str
     bound: float = math.nan
-    open_answers: float = math.nan
+    direct_answers: float = math.nan
     bytes_per_report: int = 0
     note: str = ""
     group_half_width: float = math.nan
@@ -311,8 +311,8 @@ def curves(
 ) -> dict[str, FloatArray]:
     """Return the errors to plot against ε or n: a dict of (len(values),) arrays, one curve per name.
 
-    Two curves are added to those of the protocols: "bound" (the least error of any protocol, and of open answers; nan if
-    the kind has no bound) and "open answers". A curve is nan at values for which the protocol does not exist.
+    Two curves are added to those of the protocols: "bound" (the least error of any protocol, and of direct answers; nan if
+    the kind has no bound) and "direct answers". A curve is nan at values for which the protocol does not exist.
 
     Parameters
     ----------
@@ -340,8 +340,8 @@ def curves(
     by_name = [{p.protocol: p.error for p in row} for row in plans]
     names = [name for name in (*_makers(protocols), RESTRICTED) if name in by_name[0]]
     out = {name: np.array([errors[name] for errors in by_name]) for name in names}
-    floors = [next(((p.bound, p.open_answers) for p in row if p.feasible), (math.nan,) * 2) for row in plans]
-    return out | dict(zip(("bound", "open answers"), np.array(floors).T, strict=True))
+    floors = [next(((p.bound, p.direct_answers) for p in row if p.feasible), (math.nan,) * 2) for row in plans]
+    return out | dict(zip(("bound", "direct answers"), np.array(floors).T, strict=True))
 
 
 # ---- parts -----------------------------------------------------------------------------------------------------------
@@ -398,8 +398,8 @@ class _Question:
             return normal_reach(self.ci_prob)
         return float(ndtri((1 + self.ci_prob ** (1 / a)) / 2)) if self.kind == "max" else 1.0
 
-    def open_answers(self, a):
-        """Return the error of one open answer; for F it is zero."""
+    def direct_answers(self, a):
+        """Return the error of one direct answer; for F it is zero."""
         assumed = self.assumed(a)
         if self.target == "frequency":
             return 0.0
@@ -411,19 +411,19 @@ class _Question:
         return risk.spread(variance, self.kind if self.kind in ("l2", "l1") else "max") * self.width(a)
 
     def floors(self, a, epsilon, n):
-        """Return (bound, error of n open answers): the higher of the open answers' error and that of every ε-LDP protocol.
+        """Return (bound, error of n direct answers): the higher of theirs and that of every ε-LDP protocol.
 
         At uniform p the second is the exact floor, which subset selection attains; elsewhere that of Theorem 4.5. The
         widest interval is at least as wide as the root mean square: at uniform p its floor is the root of the a-th part.
         """
-        open_answers = _scale(self.open_answers(a), self.kind, n)
+        direct_answers = _scale(self.direct_answers(a), self.kind, n)
         uniform = isinstance(self.p, str) and self.p == "uniform"
         if not 0 < epsilon < math.inf or self.kind == "l1" or (self.kind != "l2" and not uniform):
-            return math.nan, open_answers
+            return math.nan, direct_answers
         least = (bounds.exact_bound if uniform else bounds.theorem_4_5)(a, epsilon, self.target).value / n
         if self.kind != "l2":
             least = math.sqrt(least / a) * self.width(a)
-        return max(least, open_answers), open_answers
+        return max(least, direct_answers), direct_answers
 
 
 def _next_waves(belief, known, unknown, question, makers, restricted):
@@ -456,7 +456,7 @@ def _next_waves(belief, known, unknown, question, makers, restricted):
             continue
         error, *others = question.left(belief.variances(protocol)(n))
         spread = math.sqrt((len(others) - 1) * np.var(others))
-        bounds = {"open_answers": question.left(belief.variances(None, whole=True)(n))[0], "mechanism": protocol}
+        bounds = {"direct_answers": question.left(belief.variances(None, whole=True)(n))[0], "mechanism": protocol}
         bounds |= {"bytes_per_report": bytes_per_report(protocol), "standard_error": spread, "before": before}
         bounds["subset"] = tuple(belief.categories[x] for x in subset)
         level = float(protocol.epsilon) if epsilon is None else epsilon
@@ -492,9 +492,9 @@ def _solve(name, maker, unknown, known, question):
             raise InfeasibleError(_UNDETERMINED)
     except (ArgumentError, InfeasibleError) as err:
         return Plan(name, **{k: math.nan if v is None else v for k, v in known.items()}, solved=unknown, note=str(err))
-    floor, open_answers = question.floors(a, epsilon, n)
+    floor, direct_answers = question.floors(a, epsilon, n)
     error = _scale(unit, question.kind, n)
-    return Plan(name, a, epsilon, n, error, unknown, floor, open_answers, size, method, mechanism=protocol)
+    return Plan(name, a, epsilon, n, error, unknown, floor, direct_answers, size, method, mechanism=protocol)
 
 
 def _reports(maker, known, question):

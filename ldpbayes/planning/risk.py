@@ -162,7 +162,7 @@ def spread(variance, norm) -> float:
 
 
 def _error(variance, p, n, target, norm):
-    """Return the error of n reports from n times the variances about P: that about F is less by what open answers vary."""
+    """Return the error of n reports from n times the variances about P: that about F is less by what direct answers vary."""
     return spread((variance - (p * (1 - p) if target == "frequency" else 0.0)) / n, norm)
 
 

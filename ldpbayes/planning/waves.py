@@ -47,7 +47,7 @@ class Belief:
         from ldpbayes.result.cells import select  # results load ArviZ
         from ldpbayes.result.validation import need_draws
 
-        need_draws(result)
+        need_draws(result, "after")
         if "distribution" not in result["posterior"]:
             raise ArgumentError("after must be the result of a fit, with draws of the distribution of the categories.")
         if ("cell" in result["posterior"]["distribution"].dims) != (cell is not None):
@@ -79,7 +79,7 @@ class Belief:
         Parameters
         ----------
         protocol : AbstractProtocol or None
-            None for open answers.
+            None for direct answers.
         whole : bool
             Whether to leave out the batches.
 

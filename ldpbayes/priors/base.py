@@ -274,7 +274,7 @@ class AbstractPrior(abc.ABC):
         return {}
 
     def weight(self) -> float:
-        """Return how many open answers the prior weighs: Σα of a Dirichlet; nan where no number of answers says it."""
+        """Return how many direct answers the prior weighs: Σα of a Dirichlet; nan where no number of answers says it."""
         alpha = self.concentrations()
         return float("nan") if alpha is None else float(alpha.sum())
 

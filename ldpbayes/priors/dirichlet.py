@@ -1,4 +1,4 @@
-"""The Dirichlet prior, conjugate to open answers: what exact methods need."""
+"""The Dirichlet prior, conjugate to direct answers: what exact methods need."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

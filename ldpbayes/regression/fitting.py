@@ -78,7 +78,7 @@ class Serving:
         serves for the latter, because it changes a warning and no number.
     levels, weak : int
         A factor of so many levels as plain columns, with fewer reports a level, is announced with a remedy. Derived: 500
-        reports behind randomized response at ε = 1 are worth 107 open answers and leave an sd of .19 log odds at a share
+        reports behind randomized response at ε = 1 are worth 107 direct answers and leave an sd of .19 log odds at a share
         of ½ (.27 with half, .14 with double), less than groups commonly differ. Chosen: any number of levels from 20 to 80
         serves, because it changes a warning and no number.
     floor : float
@@ -436,11 +436,11 @@ class Model:
         Raises
         ------
         InfeasibleError
-            Where no report tells answers apart, so that only the form of the outcome would.
+            Where no report tells answers apart, so that only the distribution of the outcome would.
         """
         if why := devices.unidentified(self.reports.pooled):
             raise InfeasibleError(
-                f"{why} Only the form of {records.asked.formula.answer} would tell who "
+                f"{why} Only the distribution of {records.asked.formula.answer} would tell who "
                 "gave which answer; that is no measurement, and is refused."
             )
         prior, target = predictor_target.joined(self, records)

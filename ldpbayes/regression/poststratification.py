@@ -30,7 +30,7 @@ LEAST_DATA = 0.1
 @base.asks
 def poststratify(
     result: xr.DataTree,
-    weights: Mapping | ArrayLike | Any,
+    population: Mapping | ArrayLike | Any,
     *,
     ci_prob: float = 0.95,
     target: str = "distribution",
@@ -43,7 +43,7 @@ def poststratify(
     ----------
     result : DataTree
         A result with cells, or one of regress.
-    weights : mapping of cell to number, (cells,) array, or data frame
+    population : mapping of cell to number, (cells,) array, or data frame
         Sizes of the cells in the population, in any unit; an array is in the order of the result's cells. A mapping names
         every cell by its label or by its key. For a regression, a table with its covariates and a column of counts; or a
         list of tables that are margins of it: the sample's cells are raked to them.
@@ -64,7 +64,7 @@ def poststratify(
     Raises
     ------
     ArgumentError
-        If the result has no cells, or weights do not fit the cells.
+        If the result has no cells, or population does not fit them.
     DataError
         If the table lacks a covariate, or margins disagree in total or count people whom the sample lacks.
     InfeasibleError
@@ -79,22 +79,19 @@ def poststratify(
     -----
     Each cell's prior pulls the cell a little towards the prior mean. The errors of independent cells average out in the
     sum, the pulls add up. A Dirichlet prior of concentration A has the share λ = A/(A + m) in the mean of a cell whose
-    posterior is as wide as after m open answers, so it has moved that mean by λ/(1 − λ)·(prior mean − posterior
+    posterior is as wide as after m direct answers, so it has moved that mean by λ/(1 − λ)·(prior mean − posterior
     mean); ``pull`` is the weighted sum of these over the cells. m is that of ``worth``.
 
-    Without draws the cells are independent, and the sum has the ends of the beta law on an interval with its first four
-    moments, those of cells being of beta laws. The errors add up the farthest that ends of beta laws are away in a cell, in
-    sds, and what moments beyond the second change. Cells whose prior learns what they share need draws.
+    Without draws the cells are independent, and the ends are those of a beta distribution with the sum's first four moments
+    (docs/theory/posteriors.md). Cells whose prior learns what they share need draws.
     """
-    if isinstance(result, xr.DataTree) and "regression" in facts_of(result):
-        return poststratify_table(result, weights, count, by=by, ci_prob=ci_prob)
-    if count is not None or by is not None:
-        raise ArgumentError("count and by must be left out: the result is not one of regress.")
+    if count is not None or by is not None or (isinstance(result, xr.DataTree) and "regression" in facts_of(result)):
+        return poststratify_table(result, population, count, by=by, ci_prob=ci_prob)
     ci_prob, undrawn = checks.level(ci_prob), base.without_draws(result)
     sizes = base.as_result(result)["posterior"].sizes if undrawn else base.values_of(result, target).sizes
     if "cell" not in sizes:
         raise ArgumentError("poststratify needs a result with cells, got the result of a single collection.")
-    share = _shares(result, weights, sizes["cell"])
+    share = _shares(result, population, sizes["cell"])
     shares = (_of_moments if undrawn else _of_draws)(result, share, target, ci_prob)
     shares.attrs |= base.warn_of_clusters(result)
     pull = _pull(result, share, shares["sd"].values)
@@ -133,21 +130,21 @@ def _of_moments(result: xr.DataTree, share: NDArray, target: str, ci_prob: float
     return base.by_category(moments["category"].values, POPULATION, values, ci_prob=ci_prob)
 
 
-def _shares(tree: xr.DataTree, weights: Mapping | ArrayLike, size: int) -> NDArray:
-    """Return the weights in the order of the cells, divided by their sum."""
-    if isinstance(weights, Mapping):
+def _shares(tree: xr.DataTree, population: Mapping | ArrayLike, size: int) -> NDArray:
+    """Return the sizes in the order of the cells, divided by their sum."""
+    if isinstance(population, Mapping):
         shares = np.full(size, np.nan)
-        for cell, weight in weights.items():
-            shares[base.cell_position(tree, cell)] = checks.real(weight, f"weights of {shown(cell)}")
+        for cell, people in population.items():
+            shares[base.cell_position(tree, cell)] = checks.real(people, f"population of {shown(cell)}")
         if np.isnan(shares).any():
             label = tree.children["posterior"].dataset["cell"].values[int(np.flatnonzero(np.isnan(shares))[0])]
-            raise ArgumentError(f"weights must name every cell, got none for {str(label)!r}.")
+            raise ArgumentError(f"population must name every cell, got none for {str(label)!r}.")
     else:
-        shares = checks.reals(weights, "weights", "numbers, one for each cell", ndim=None, finite=False)
+        shares = checks.reals(population, "population", "numbers, one for each cell", ndim=None, finite=False)
         if shares.shape != (size,):
-            raise ArgumentError(f"weights must be {size} numbers, one for each cell, got shape {shares.shape}.")
+            raise ArgumentError(f"population must be {size} numbers, one for each cell, got shape {shares.shape}.")
     if not np.isfinite(shares).all() or (shares < 0).any() or not shares.sum() > 0:
-        raise ArgumentError("weights must be finite, not negative and not all zero.")
+        raise ArgumentError("population must be finite, not negative and not all zero.")
     return shares / shares.sum()
 
 

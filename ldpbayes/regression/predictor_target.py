@@ -361,7 +361,7 @@ def form_facts(target: OutcomeTarget, z: np.ndarray) -> dict[str, Any]:
     asked, share, fits = target.prior.outcome.asked, form_share(target, z), agreement(target, z)
     said = {"form_share": share, "agreement": fits, "contradiction": contradiction(asked, fits)}
     text = (
-        f"Without any report the {asked.family.name} form of {asked.formula.answer} would give {100 * share:.0f} % of the "
+        f"Without any report the {asked.family.name} family of {asked.formula.answer} would give {100 * share:.0f} % of the "
         f"precision on the effect of {asked.answer}."
     )
     return said | {"form": text if asked.family.formed else ""}
@@ -385,8 +385,8 @@ def contradiction(asked: Any, p_value: float) -> str:
         return ""
     return (
         f"The reports contradict the effect of {asked.answer}: mean {asked.formula.answer} by report is not that of the "
-        f"{asked.family.name} model (p = {p_value:.2g}). The form of {asked.formula.answer} is wrong, or its columns are; a "
-        "transformed outcome, such as a logarithm, may have the form."
+        f"{asked.family.name} model (p = {p_value:.2g}). The family of {asked.formula.answer} is wrong, or its columns are; "
+        "a transformed outcome, such as a logarithm, may follow the family."
     )
 
 

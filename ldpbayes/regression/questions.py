@@ -421,9 +421,9 @@ def poststratify_table(
     """
     import pandas as pd
 
+    fitted = Fitted(result)
     if not isinstance(count, str):
         raise ArgumentError("count must name the column of the table that holds the numbers of people, got none.")
-    fitted = Fitted(result)
     raked = isinstance(table, (list, tuple))
     frame, sizes = _raked(fitted, table, count) if raked else fitted.people(table, count)
     keys = checks.columns(by, "by") or ()
@@ -481,7 +481,7 @@ def _raked(fitted: Fitted, tables: Sequence[Any], count: str) -> tuple[Any, NDAr
         margins.append((names, keys, index, target))
         totals.append(float(target.sum()))
     if not margins:
-        raise ArgumentError("weights must be a table of the population, or a list of its margins, got an empty list.")
+        raise ArgumentError("population must be a table, or a list of its margins, got an empty list.")
     if max(totals) - min(totals) > MARGINS_APART * max(totals):
         raise DataError(
             f"the margins disagree on how many people there are ({listed(f'{total:,.6g}' for total in totals)}); make their "

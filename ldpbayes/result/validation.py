@@ -29,9 +29,9 @@ def need_result(result: xr.DataTree, name: str = "result") -> None:
         raise ArgumentError(f"{rule}, got {shown(result)}.")
 
 
-def need_draws(result: xr.DataTree) -> None:
+def need_draws(result: xr.DataTree, name: str = "result") -> None:
     """Raise an ArgumentError where an argument is no result, or one that holds moments and intervals alone."""
-    need_result(result)
+    need_result(result, name)
     if result.attrs.get("draws") == NO_DRAWS:
         raise ArgumentError(
             "This answer needs draws, and this result has moments and intervals alone: fit the cells that matter again, "

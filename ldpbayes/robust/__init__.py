@@ -1,4 +1,4 @@
-"""Sensitivity analyses: fakes (how many add 0.1 to a share), contamination_hull (bounds), sensitivity (noncompliers).
+"""Sensitivity to fakes (how many add lift=0.1 to a share), contamination_hull (bounds), sensitivity (noncompliers).
 
 From the core it takes collections, the laws of crafted reports (``protocols``), fits by several methods, estimates and
 their intervals, and the parts of pages and figures. It brings three pages and the figure of a sensitivity beside a fit

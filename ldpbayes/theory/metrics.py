@@ -13,9 +13,9 @@ from ldpbayes.theory.information import conditional_information, value_entropy
 __all__ = [
     "asymptotic_utility",
     "average_privacy",
+    "direct_answers_utility",
     "frontier",
     "ldp_level",
-    "open_answers_utility",
     "participation_factor",
     "worst_case_privacy",
 ]
@@ -72,7 +72,7 @@ def asymptotic_utility(protocol, prior, *, draws=400, simulations=20_000, random
 
 
 @base.checked
-def open_answers_utility(prior) -> Value:
+def direct_answers_utility(prior) -> Value:
     """Return C_μ = U^as(identity) = −½log(2πe) − E Σ log P_x/(2a − 2), the most any protocol attains (2019, Lemma 6.6)."""
     logs = float((digamma(prior.alpha) - digamma(prior.total)).sum())
     return Value(-_HALF_LOG_2PIE - logs / (2 * (prior.n_categories - 1)))
@@ -82,10 +82,10 @@ def open_answers_utility(prior) -> Value:
 def participation_factor(protocol, prior, *, draws=400, simulations=20_000, random_seed=0) -> Value:
     """Return F_μ = e^{2U^as − 2C_μ} in (0, 1]; 0 if rank Q < a.
 
-    For large n, n reports carry as much information as F_μ n open answers.
+    For large n, n reports carry as much information as F_μ n direct answers.
     """
     utility = asymptotic_utility(protocol, prior, draws=draws, simulations=simulations, random_seed=random_seed)
-    ceiling = open_answers_utility(prior).value
+    ceiling = direct_answers_utility(prior).value
     factor = math.exp(2 * (utility.value - ceiling))
     return Value(factor, 2 * factor * utility.standard_error, utility.method)
 

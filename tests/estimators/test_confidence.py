@@ -110,8 +110,8 @@ def test_coverage_of_simulated_collections(name):
 
 def test_known_ends():
     """Clopper and Pearson's interval of 7 in 20, and the likelihood ratio where fewer came in than noise alone gives."""
-    open_answers = Tally(designs.direct(2), [0, 1], [13, 7])
-    found = confidence_intervals([open_answers])[0]
+    direct_answers = Tally(designs.direct(2), [0, 1], [13, 7])
+    found = confidence_intervals([direct_answers])[0]
     assert found.lower[0][1] == pytest.approx(0.1539, abs=1e-4) and found.upper[0][1] == pytest.approx(0.5922, abs=1e-4)
     assert found.lower[1].tolist() == found.upper[1].tolist() == [0.65, 0.35]  # F is seen
     few = confidence_intervals([Tally(GRR(4, 1.0), [0, 1, 2, 3], [700, 250, 50, 0])])[0]

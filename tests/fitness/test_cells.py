@@ -54,7 +54,7 @@ def test_equal_distributions_are_left_alone_at_the_level():
 
 
 def test_information_criteria():
-    """Open answers: k = 2 and the multinomial log-likelihood; a fit has the same numbers."""
+    """Direct answers: k = 2 and the multinomial log-likelihood; a fit has the same numbers."""
     counts = np.array([50, 30, 20])
     collection = collection_of(Tally(designs.direct(3), np.arange(3), counts))
     found = information_criteria(collection)

@@ -94,7 +94,7 @@ def test_what_is_said_of_a_cell_is_what_is_said_of_its_collection(name):
         key = f"log_bayes_factor_{prior}"
         assert abs(float(cell[key]) - facts_of(alone)[key]) < 3 * facts_of(alone)[f"{key}_error"] + 1e-3
     np.testing.assert_equal(float(cell["fitness_p"]), facts_of(alone)["fitness_p"])
-    assert float(cell["effective_open_answers"]) == pytest.approx(facts_of(alone)["effective_open_answers"], rel=0.15)
+    assert float(cell["effective_direct_answers"]) == pytest.approx(facts_of(alone)["effective_direct_answers"], rel=0.15)
     assert int(cell["prior_decides"]) == alone.attrs["prior_decides"]
     for group in ("estimate", "confidence"):
         for variable, values in alone[group].data_vars.items():

@@ -80,33 +80,33 @@ def test_it_is_the_prior_weighted_by_the_likelihood(protocol, evenness):
 
 
 @pytest.fixture(scope="module")
-def open_answers():
-    """Five hundred open answers and as many nearly open ones over three categories."""
+def direct_answers():
+    """Five hundred direct answers and as many with little noise over three categories."""
     p = [0.6, 0.3, 0.1]
     direct, nearly = collected(GRR(3, 12.0), 500, p), collected(GRR(3, 3.0), 500, p, seed=2)
     return Collection("abc", [*direct.tallies, replace(nearly.tallies[0], name="nearly")])
 
 
 @pytest.mark.calibrate
-def test_nodes_that_move_by_little_keep_their_evidence(open_answers):
+def test_nodes_that_move_by_little_keep_their_evidence(direct_answers):
     """Reports hardly tell floor from rest: means move slowly, and the evidence does not. P(λ = 0) was a third off."""
-    _, nodes = settled(Problem.of(open_answers, Floor(1.2, 1.5, 3.0)), drop=12.0)  # light nodes, too
+    _, nodes = settled(Problem.of(direct_answers, Floor(1.2, 1.5, 3.0)), drop=12.0)  # light nodes, too
     share, alpha = nodes.values["floor"], nodes.values["alpha"]
     inside = (share > 0.01) & (share < 0.95) & (alpha > 0.1) & (alpha < 3.0)
     assert inside.sum() >= 4 and (nodes.log_evidences[inside] > nodes.log_evidences.max() - 20).all()
 
 
-def test_weights_about_a_mode_leave_a_share_that_may_be_zero_to_chains(open_answers):
-    for data in (open_answers, open_answers.with_deniers("b", "a", "nearly")):
+def test_weights_about_a_mode_leave_a_share_that_may_be_zero_to_chains(direct_answers):
+    for data in (direct_answers, direct_answers.with_deniers("b", "a", "nearly")):
         with pytest.raises(InfeasibleError, match=r"probability.*one value"):
             fit(data, Floor(1.2, 1.5, 3.0), method="weighted")
 
 
 @pytest.mark.calibrate
-def test_strong_reports_of_few_categories(open_answers):
+def test_strong_reports_of_few_categories(direct_answers):
     """P(λ = 0) and the mean of λ by many draws of the prior."""
     prior, rng = Floor(1.2, 1.5, 3.0, n_categories=3), np.random.default_rng(4)
-    rows, sums = open_answers.rows, np.zeros((3, 2))
+    rows, sums = direct_answers.rows, np.zeros((3, 2))
     top = rows.log_likelihood(np.full((3, 1), 1 / 3))[0] + 140
     for _ in range(100):
         z = rng.standard_normal((50_000, 2))
@@ -119,7 +119,7 @@ def test_strong_reports_of_few_categories(open_answers):
             sums[k] += (weight @ of, weight**2 @ of)
     zero, mean = sums[1:, 0] / sums[0, 0]
     error = 3 * np.sqrt(sums[0, 1]) / sums[0, 0]
-    tree = fit(open_answers, prior, random_seed=1, estimates=False)
+    tree = fit(direct_answers, prior, random_seed=1, estimates=False)
     floor = tree["posterior"]["floor"].values
     assert tree.attrs["converged"] and error < 0.03
     assert abs((floor == 0).mean() - zero) < 0.04 + error and abs(floor.mean() - mean) < 0.03 + error

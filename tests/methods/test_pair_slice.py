@@ -121,7 +121,7 @@ def test_reports_that_say_nothing_leave_the_prior(route, alpha):
 
 
 def test_reports_that_tell_all_leave_conjugate_draws():
-    """Open answers: Dirichlet(α + counts), rows full of zeros."""
+    """Direct answers: Dirichlet(α + counts), rows full of zeros."""
     collection = Collection(list("abc"), [Tally(Channel(np.eye(3)), [0, 1, 2], [50, 7, 1])])
     draws = draws_of(fit(collection, "jeffreys", PairSlice(), random_seed=1, estimates=False))
     assert np.abs(errors(draws, np.array([50.5, 7.5, 1.5]) / 59.5)).max() < 4

@@ -68,7 +68,7 @@ def test_the_plan_says_from_where_on_no_protocol_is_better(figures):
     """From ε = 2.4 on, as the next point of the grid, randomized response has the least error of the protocols drawn."""
     lines = {line.get_label(): line for line in figures("plan").axes[0].lines}
     grr = lines.pop("GRR")
-    del lines["least possible error"], lines["open answers"]
+    del lines["least possible error"], lines["direct answers"]
     errors, epsilons = np.array([line.get_ydata() for line in lines.values()]), grr.get_xdata()
     best = (grr.get_ydata() <= errors * (1 + 1e-9)).all(axis=0)
     assert best[epsilons > 2.4].all() and not best[epsilons < 2].any() and (epsilons > 2.4).sum() >= 2

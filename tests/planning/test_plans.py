@@ -133,12 +133,12 @@ def test_ranking_floors_and_sizes():
     for line in lines:
         # Subset selection attains the floor.
         assert line.error >= line.bound * (1 - 1e-12)
-        assert line.bound >= line.open_answers == pytest.approx((1 - 1 / 1024) / 1e6)
+        assert line.bound >= line.direct_answers == pytest.approx((1 - 1 / 1024) / 1e6)
         assert line.bound == pytest.approx(bounds.exact_bound(1024, 1.0).value / 1e6)
     assert set(lines[0].row()) >= {"protocol", "n_categories", "epsilon", "n", "error", "bytes_per_report", "note"}
     assert lines[0].row()["n"] == 10**6
     frequency = plan(n_categories=8, epsilon=1.0, n=1000, target="frequency")[0]
-    assert frequency.open_answers == 0 < frequency.bound <= frequency.error * (1 + 1e-12)
+    assert frequency.direct_answers == 0 < frequency.bound <= frequency.error * (1 + 1e-12)
 
 
 def test_large_hadamard_by_its_trace():
@@ -159,10 +159,10 @@ def test_large_hadamard_by_its_trace():
 def test_curves():
     epsilons = np.array([0.5, 1.0, 2.0])
     found = planning.curves("epsilon", epsilons, n_categories=8, n=1000, protocols=["grr", "oue"])
-    assert list(found) == ["grr", "oue", "bound", "open answers"]
+    assert list(found) == ["grr", "oue", "bound", "direct answers"]
     for name in ("grr", "oue"):
         assert (np.diff(found[name]) < 0).all()
-        assert (found[name] >= found["bound"] * (1 - 1e-12)).all() and (found["bound"] >= found["open answers"]).all()
+        assert (found[name] >= found["bound"] * (1 - 1e-12)).all() and (found["bound"] >= found["direct answers"]).all()
     along_n = planning.curves("n", [10, 1000], n_categories=8, epsilon=1.0, protocols="grr", kind="l1")
     assert along_n["grr"][0] / along_n["grr"][1] == pytest.approx(10)
     assert np.isnan(along_n["bound"]).all()

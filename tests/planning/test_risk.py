@@ -271,7 +271,7 @@ def test_average_risk_is_the_mean_over_the_prior():
         assert abs(found.value - sample.mean()) < 4 * sample.std() / math.sqrt(sample.size) + found.standard_error
 
 
-def test_open_answers():
+def test_direct_answers():
     direct = designs.direct(4)
     assert risk.mle_risk(direct, P4, 10).value == pytest.approx((1 - P4 @ P4) / 10, rel=1e-10)
     assert risk.mle_risk(direct, P4, 10, "frequency").value == pytest.approx(0, abs=1e-12)

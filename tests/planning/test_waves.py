@@ -70,7 +70,7 @@ def test_a_plan_after_a_wave_inverts_itself_and_finds_the_best_restriction(first
         assert [line.error for line in lines] == sorted(line.error for line in lines)
         assert {line.protocol for line in lines} == {*planning.PROTOCOLS, "restricted_response"}
         for line in lines:
-            assert line.open_answers < line.error < line.before and 0 < line.standard_error < 0.1 * line.error
+            assert line.direct_answers < line.error < line.before and 0 < line.standard_error < 0.1 * line.error
             again = lb.plan(
                 after=first, error=line.error, epsilon=1.0, kind=kind, protocols={"x": lambda a, e, one=line: one.mechanism}
             )
@@ -97,7 +97,7 @@ def test_a_wave_of_protocols_that_fix_their_level_states_it(first):
 def test_curves_go_on_after_a_wave(first):
     found = planning.curves("n", [100, 700], after=first, n_categories=6, epsilon=1.0, protocols=["subset"])
     assert found["subset"][1] == lb.plan(after=first, n=700, epsilon=1.0, protocols="subset")[0].error < found["subset"][0]
-    assert np.isnan(found["bound"]).all() and (found["open answers"] < found["subset"]).all()
+    assert np.isnan(found["bound"]).all() and (found["direct answers"] < found["subset"]).all()
 
 
 def test_the_error_says_how_far_other_draws_would_move_it(first):
@@ -152,7 +152,7 @@ def test_what_a_next_wave_cannot_be_is_one_sentence(first):
             lb.plan(after=first, **settings)
     with pytest.raises(InfeasibleError, match="another wave"):
         lb.plan(after=first, error=1.0, epsilon=1.0)
-    with pytest.raises(ArgumentError, match="result"):
+    with pytest.raises(ArgumentError, match="after must"):
         lb.plan(after="first.nc", n=10, epsilon=1.0)
     flat = lb.plan(after=first, error=1e-9, epsilon=1.0, protocols=["restricted_response:subset=1", "subset"])
     assert flat[0].protocol == "subset" and not flat[1].feasible and flat[1].note

@@ -131,7 +131,7 @@ def test_log_density_is_normalized_and_that_of_the_draws(name):
 
 
 @every_prior
-def test_weight_is_that_of_open_answers(prior):
+def test_weight_is_that_of_direct_answers(prior):
     """Σ Var(P_x) = (1 − Σ E[P_x]²)/(weight + 1) for a Dirichlet; the others have no such number."""
     if prior.concentrations() is None and not isinstance(prior, Dirichlet):
         assert np.isnan(prior.weight())

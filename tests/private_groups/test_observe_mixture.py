@@ -98,7 +98,7 @@ def test_shares_that_follow_covariates_and_components_with_one_entry_per_record(
     np.testing.assert_allclose(evaluate(model)()[0], expected, rtol=1e-10)
 
 
-def test_open_answers_pick_their_component_and_impossible_values_have_no_probability():
+def test_direct_answers_pick_their_component_and_impossible_values_have_no_probability():
     with pm.Model() as model:
         parts = [pm.Uniform.dist(0, 1), pm.Uniform.dist(2, 3)]
         observe_mixture("z", np.array([0.5, 2.5, 2.5]), parts, np.array([0.5, 0.5]), np.array([[1, 0], [0, 1], [1, 0]]))

@@ -1,4 +1,4 @@
-"""Maximum likelihood of regressions: published coefficients, statsmodels on open answers, and why there may be none."""
+"""Maximum likelihood of regressions: published coefficients, statsmodels on direct answers, and why there may be none."""
 
 import numpy as np
 import pandas as pd
@@ -58,7 +58,7 @@ def fair():
     return datasets.fair.load_pandas().data
 
 
-def test_open_answers_are_an_ordinary_multinomial_logit(fair):
+def test_direct_answers_are_an_ordinary_multinomial_logit(fair):
     import statsmodels.api as sm
 
     part = fair.iloc[::4]
@@ -73,7 +73,7 @@ def test_open_answers_are_an_ordinary_multinomial_logit(fair):
     assert found.log_likelihood == pytest.approx(expected.llf, abs=1e-8)
 
 
-def test_two_open_answers_are_a_logit(fair):
+def test_two_direct_answers_are_a_logit(fair):
     import statsmodels.api as sm
 
     frame = fair.assign(report=(fair["affairs"] > 0).astype(int))
@@ -87,6 +87,9 @@ def test_two_open_answers_are_a_logit(fair):
         method="mle",
     )
     np.testing.assert_allclose(found.coefficients[:, 1], expected.params, atol=1e-6)
+    for ask in (lambda: lb.predictions(found), lambda: lb.poststratify(found, frame, count="report")):
+        with pytest.raises(lb.errors.ArgumentError, match="maximum likelihood has no draws"):
+            ask()
 
 
 def test_coefficients_are_recovered_through_several_designs_at_once():
@@ -175,7 +178,7 @@ def test_weights_give_the_variance_of_the_weighted_scores():
 
 
 def sampled(seed=1, clusters=40, size=12):
-    """Return (frame with an open answer, strata and clusters)."""
+    """Return (frame with a direct answer, strata and clusters)."""
     rng = np.random.default_rng(seed)
     group = np.repeat(np.arange(clusters), size)
     x, v = rng.normal(size=group.size), rng.normal(size=clusters)[group]

@@ -482,7 +482,7 @@ def test_a_private_predictor_shows_its_device(tmp_path):
     at = *at, np.log(draw["outcome_sd"].item()), draw["p"].item()
     expected = joint_density(frame, at) - TRIALS["p"] @ np.log([at[-1], 1 - at[-1]])
     assert float(again["log_likelihood"]["reports"][0, 3].sum()) == pytest.approx(expected, abs=1e-7)
-    with pytest.raises(InfeasibleError, match="form"):
+    with pytest.raises(InfeasibleError, match="Only the distribution of"):
         predicted(frame, device=warner(Uncertain((9, 9))))
 
 

@@ -200,7 +200,7 @@ def test_command_exits_with_one_when_flagged(root, capsys, monkeypatch):
 
 
 def predictive_p_values(size, seed):
-    """Return the p-values of open answers in five categories and of a crosswise pair whose P come from the prior."""
+    """Return the p-values of direct answers in five categories and of a crosswise pair whose P come from the prior."""
     rng, found = np.random.default_rng(seed), np.empty((size, 2))
     grid = np.linspace(0.0005, 0.9995, 1000)
     pair = [designs.warner(0.2), designs.warner(0.8)]

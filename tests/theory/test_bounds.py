@@ -198,7 +198,7 @@ def test_degenerate_channels():
     direct = designs.direct(3)
     assert bounds.delta(direct, prior).value == -math.inf
     assert bounds.corollary_4_3(direct, prior, "frequency").value == 0
-    # Open answers: n·MSE → E[1 − ΣP²] for P, above the bound.
+    # Direct answers: n·MSE → E[1 − ΣP²] for P, above the bound.
     assert bounds.corollary_4_3(direct, prior).value <= 1 - 3 * 2 / (3 * 4)
 
 

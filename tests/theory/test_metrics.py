@@ -89,7 +89,7 @@ def test_identity_has_full_participation(a):
     for prior in (Dirichlet.jeffreys(a), as_prior(np.linspace(0.5, 2, a), a)):
         assert metrics.participation_factor(designs.direct(a), prior).value == pytest.approx(1, abs=1e-9)
         assert metrics.asymptotic_utility(designs.direct(a), prior).value == pytest.approx(
-            metrics.open_answers_utility(prior).value, abs=1e-9
+            metrics.direct_answers_utility(prior).value, abs=1e-9
         )
         assert metrics.average_privacy(designs.direct(a), prior).value == pytest.approx(0, abs=1e-9)
 
@@ -98,7 +98,7 @@ def test_jeffreys_closed_forms():
     a = 7
     prior = Dirichlet.jeffreys(a)
     stated = -0.5 * math.log(2 * math.pi * math.e) + a / (2 * a - 2) * (digamma(a / 2) - digamma(0.5))
-    assert metrics.open_answers_utility(prior).value == pytest.approx(stated, rel=1e-12)
+    assert metrics.direct_answers_utility(prior).value == pytest.approx(stated, rel=1e-12)
     assert metrics.value_entropy(prior).value == pytest.approx(digamma((a + 2) / 2) - digamma(1.5), rel=1e-12)
 
 
@@ -211,7 +211,7 @@ def test_theorem_8_1_and_participation(channel):
     prior = Dirichlet.flat(3)
     utility = metrics.asymptotic_utility(channel, prior).value
     assert utility <= metrics.frontier(metrics.worst_case_privacy(channel).value).value + 1e-9
-    assert utility <= metrics.open_answers_utility(prior).value + 1e-9
+    assert utility <= metrics.direct_answers_utility(prior).value + 1e-9
     assert 0 <= metrics.participation_factor(channel, prior).value <= 1 + 1e-9
     privacy = metrics.average_privacy(channel, prior).value
     assert metrics.worst_case_privacy(channel).value - 1e-9 <= privacy <= 1 + 1e-12
