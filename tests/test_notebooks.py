@@ -57,4 +57,6 @@ def test_notebook_runs(path, tmp_path):
     NotebookClient(notebook, timeout=900, kernel_name="python3", resources={"metadata": {"path": str(folder)}}).execute()
     outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
     assert outputs
-    assert not [o for o in outputs if o.get("name") == "stderr"]
+    # In a new clone the first that needs compiled code says so.
+    said = [o.text for o in outputs if o.get("name") == "stderr"]
+    assert not [text for text in said if not text.startswith("Compiling numerical functions, which are kept")]
