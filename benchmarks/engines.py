@@ -28,7 +28,7 @@ METHODS = {
     "exact": {"draws": 1000},
     "surrogate": {"draws": 1000},
     "pair_slice": {"draws": 1000, "tune": 200},
-    "nuts": {"draws": 250, "tune": 250, "cores": 1},
+    "nuts": {"draws": 250, "tune": 250},
 }
 
 

@@ -16,16 +16,16 @@ def command(
     *,
     outputs: options.Outputs,
 ):
-    """Infer how the private answers to two or more questions, the attributes, are associated.
+    """Infer how the private answers to two or more questions are associated.
 
     The collection's categories are the cells of a joint table: all combinations of the questions' categories, written
     no/no, no/yes, yes/no, yes/yes (the last question changes fastest). Its channels are products, protocol = "attributes" or
     "kronecker" with one factor for each question. Schemes in which everybody reports a single attribute (smp, rs_fd) show
     the margins but no association.
 
-    Prints for each pair Cramér's V (0 independence, 1 one answer follows from the other), the odds ratio where both have two
-    categories, and the probability that they are independent; then margins and conditional shares (of --top pairs). Margins
-    of all tables agree.
+    Prints for each pair of questions (attributes) Cramér's V (0 independence, 1 one answer follows from the other), the odds
+    ratio where both have two categories, and the probability that they are independent; then margins and conditional shares
+    (of --top pairs). Margins of all tables agree.
 
     Exit status 0: fine; 1: the posterior is not to be trusted; 2: bad input.
 

@@ -43,8 +43,8 @@ def over_outcomes(protocols: Mapping[str, Any], categories: Sequence[str]) -> tu
     if any(protocol.owners for protocol in protocols.values()):
         raise InfeasibleError(
             "Respondents who deny or ignore the device and a device with uncertain probabilities cannot be fitted together. "
-            "Take the device as known: by its known(), and with its probabilities at either end of their laws. What differs "
-            "between these fits is what its uncertainty could change. Or leave out who denies or ignores it."
+            "Take the device as known: by its known(), and with its probabilities at either end of their distributions. "
+            "What differs between these fits is what its uncertainty could change. Or leave out who denies or ignores it."
         )
     first, *others = (device.device_law() for device in devices)
     law, places = first.beside(others, MAX_OUTCOMES)

@@ -93,7 +93,8 @@ def _channel(name, protocol, users, total, labels):
         text += f" {described.summary.rstrip('.')}."
     epsilon, known = float(protocol.epsilon), protocol.device_law() is None
     if 0 < epsilon < 30:
-        level = "The privacy level is" if known else "With its probabilities at the means of their laws, the device has"
+        means = "With its probabilities at the means of their distributions, the device has"
+        level = "The privacy level is" if known else means
         text += (
             f" {level} ε = {epsilon:.3g}: {what} is more than {math.exp(epsilon):.3g} times as likely from one true answer "
             "as from another."

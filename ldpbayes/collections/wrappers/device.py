@@ -21,8 +21,8 @@ class UncertainDevice(AbstractWrapper):
     some = "the device is another one"
     share = "the probabilities of the device"
     explanation = (
-        "The probabilities of the device are unknowns beside P: their laws are the prior, and the reports inform "
-        "them too; all cells have the same. That the device did here as in the trials behind the laws is an "
+        "The probabilities of the device are unknowns beside P: their distributions are the prior, and the reports inform "
+        "them too; all cells have the same. That the device did here as in the trials behind the distributions is an "
         "assumption."
     )
     tested = False
