@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
+from arviz_stats.base import array_stats
 from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
@@ -140,7 +141,10 @@ def _regression(case, frame, protocol, labels, rate):
         regress(frame.iloc[:500], formula, protocol, method="weighted", draws=20, **settings)  # imports
     start = time.process_time()
     found = regress(frame, formula, protocol, **settings)
-    seconds, effective = _since(start), facts_of(found)["effective_draws"]
+    seconds, facts = _since(start), facts_of(found)
+    if (effective := facts.get("effective_draws")) is None:  # chains: of the coefficient that they know least
+        draws = found["posterior"]["coefficients"].stack(unknown=("category", "term")).transpose("unknown", "chain", "draw")
+        effective = float(np.nanmin(array_stats.ess(draws.values)))
     return f"{case}: {effective:,.0f} effective draws, {effective / seconds:,.0f} a second", seconds, effective / rate
 
 

@@ -140,6 +140,7 @@ def test_ties_share_the_last_places():
         (lambda t: answers.contrast(t, ["a", "a"], "b"), "category once"),
         (lambda t: answers.entropy(t, cell="north"), "cell must.*left"),
         (lambda t: answers.poststratify(t, [1, 2]), "with cells"),
+        (lambda t: answers.poststratify(t, [1, 2], count="n"), "left out.*not one of regress"),
     ],
 )
 def test_bad_labels_are_refused_in_a_sentence(direct_answers, call, words):

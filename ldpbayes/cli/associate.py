@@ -24,7 +24,7 @@ def command(
     the margins but no association.
 
     Prints for each pair of questions (attributes) Cramér's V (0 independence, 1 one answer follows from the other), the odds
-    ratio where both have two categories, and the probability that they are independent; then margins and conditional shares
+    ratio of two categories each, and the probability that they are independent; then margins and conditional shares
     (of --top pairs). Margins of all tables agree.
 
     Exit status 0: fine; 1: the posterior is not to be trusted; 2: bad input.

@@ -231,8 +231,8 @@ def regress(
         ``design``. Cells whose respondents may deny have one δ unless a formula is given. Of the stochastic lie detector
         and of cheater detection the answer is the trait, and δ the share of its carriers who lie, or of all who cheat.
     family : {"normal", "bernoulli", "poisson"}, optional
-        Where the formula is of an open outcome on the private answer, ``"y ~ age + private(answer)"``: the law of y, whose
-        mean, log odds or log mean is linear in the terms. Both parts are fitted together.
+        Where the formula is of an open outcome on the private answer, ``"y ~ age + private(answer)"``: the distribution of
+        y, whose mean, log odds or log mean is linear in the terms. Both parts are fitted together.
     private : str, optional
         The formula of that private answer, such as ``"answer ~ age + female"``; by default it has the outcome's other terms.
     link : {"logit", "probit", "cloglog", "cauchit"}
@@ -436,7 +436,7 @@ class Model:
         Raises
         ------
         InfeasibleError
-            Where no report tells answers apart, so that only the distribution of the outcome would.
+            Where no report tells answers apart.
         """
         if why := devices.unidentified(self.reports.pooled):
             raise InfeasibleError(

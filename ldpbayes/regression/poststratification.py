@@ -12,6 +12,7 @@ from ldpbayes.answer import Answer
 from ldpbayes.answers import base
 from ldpbayes.errors import ArgumentError, DiagnosticWarning, shown, warn
 from ldpbayes.inference.ends import ends_of_sums, tails
+from ldpbayes.regression.maximum import Maximum
 from ldpbayes.regression.questions import poststratify_table
 from ldpbayes.result.facts import facts_of
 from ldpbayes.result.validation import TARGETS
@@ -85,8 +86,10 @@ def poststratify(
     Without draws the cells are independent, and the ends are those of a beta distribution with the sum's first four moments
     (docs/theory/posteriors.md). Cells whose prior learns what they share need draws.
     """
-    if count is not None or by is not None or (isinstance(result, xr.DataTree) and "regression" in facts_of(result)):
+    if isinstance(result, Maximum) or (isinstance(result, xr.DataTree) and "regression" in facts_of(result)):
         return poststratify_table(result, population, count, by=by, ci_prob=ci_prob)
+    if count is not None or by is not None:
+        raise ArgumentError("count and by must be left out: the result is not one of regress.")
     ci_prob, undrawn = checks.level(ci_prob), base.without_draws(result)
     sizes = base.as_result(result)["posterior"].sizes if undrawn else base.values_of(result, target).sizes
     if "cell" not in sizes:

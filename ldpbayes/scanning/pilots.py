@@ -29,7 +29,7 @@ class Keeping:
     Attributes
     ----------
     plain : float
-        Up to this ε no sample is kept; the expansion at a point was within a tenth of a posterior sd wherever tried.
+        Up to this ε no sample is kept: the expansion at a point was within a tenth of a posterior sd.
     sampled : int
         Beyond, cells keep a sample of so many reports for the check of their summary.
     kept_to : float

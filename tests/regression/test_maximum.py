@@ -87,7 +87,11 @@ def test_two_direct_answers_are_a_logit(fair):
         method="mle",
     )
     np.testing.assert_allclose(found.coefficients[:, 1], expected.params, atol=1e-6)
-    for ask in (lambda: lb.predictions(found), lambda: lb.poststratify(found, frame, count="report")):
+    for ask in (
+        lambda: lb.predictions(found),
+        lambda: lb.poststratify(found, frame),
+        lambda: lb.poststratify(found, frame, count="n"),
+    ):
         with pytest.raises(lb.errors.ArgumentError, match="maximum likelihood has no draws"):
             ask()
 
