@@ -18,6 +18,7 @@ Rue, Martino, Chopin (2009), JRSS B 71, on grids of hyperparameters; Neal (2001)
 
 import heapq
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -259,12 +260,15 @@ class Cores:
                     (core, partial(_plain, partial(core.log_ratio_and_gradient, family, at), core.centre.size), None)
                 )
                 continue
-            near = _wider(family, at, core, 0.5**number)
+            begun, near = time.process_time(), _wider(family, at, core, 0.5**number)
             path: list[tuple[float, float]] = []
             start = partial(annealed, partial(near.log_ratio_and_gradient, family, at), core.centre.size, path)
             pilot = start(1 - ANNEALING.lost / number, ANNEALING.pilot, rng)
             estimates[i] = logsumexp(pilot[1]) - math.log(ANNEALING.pilot)
             plans.append((near, partial(start, 0.0), pilot))
+            if watch:
+                pilots = len(self.at) + 2 ** (number - 1) * total / ANNEALING.pilot
+                watch.announce("Annealed importance sampling", pilots * (time.process_time() - begun))
         share = self.share([estimates if k == c else evidence for k, evidence in enumerate(evidences)])
         sizes = np.maximum(np.ceil(2 ** max(number - 1, 0) * total * share), ANNEALING.pilot // 4).astype(int)
         block = min(PARTICLES_TOGETHER, max(VISITED // family.visited, 1))
@@ -346,7 +350,7 @@ def nested(
     """Return draws of families of unknowns that share hyperparameters.
 
     Draws of the normal approximations get importance weights. Where these are not accepted, particles move from there to the
-    posterior step by step, also where more draws would do: in about as much time particles are worth three times as many.
+    posterior step by step, also where more draws would do.
 
     Parameters
     ----------

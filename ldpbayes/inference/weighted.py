@@ -9,10 +9,9 @@
 3. Weights are judged by their tail, by draws along axes, and by draws of the prior that lie where no other draw is.
 4. The best proposal makes more draws until interval ends are as exact as ``Weighting.aimed``, or draws become dear.
 
-Steps 2 and 4 are loops with limits of their own. Step 2 tries ``Weighting.rounds`` proposals, each with at most as many
-draws as are affordable. Step 4 keeps the best proposal and makes more draws of it. It ends at the number that errors or
-the verdict ask for, or where more draws are no better. Accepted draws end at what is affordable, rejected ones at what
-memory holds.
+Step 2 tries ``Weighting.rounds`` proposals, each with at most as many draws as are affordable. Step 4 ends at the number
+that errors or the verdict ask for, or where more draws are no better. Accepted draws end at what is affordable, rejected
+ones at what memory holds.
 
 A problem whose draws are not accepted goes to chains or NUTS.
 """

@@ -34,8 +34,8 @@ class HMC(AbstractPosterior):
     and a kick. Only V is integrated with an error, so that few steps make a trajectory of a right angle, or of more
     where reports say little, after which a draw has forgotten the one before. The energy decides on acceptance. Effects
     are bent (inference.bending) so that they hardly depend on their scale; the coordinates of a random walk come from a
-    filter along the categories (methods.walk). Where trajectories of 64 steps are still refused too often, or lose their
-    energy, or the weights are rejected, NUTS takes over.
+    filter along the categories (methods.walk). NUTS takes over where trajectories of 64 steps are refused too often or lose
+    their energy, or weights are rejected.
 
     References
     ----------

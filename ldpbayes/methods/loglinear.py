@@ -274,4 +274,4 @@ def planned(problem: Any) -> Preparation | Refusal:
         return Refusal(str(err))
     work = prior.n_effects**2 * table.visited
     reason = "A log-linear prior: Laplace's approximation at every sd, weighted."
-    return Preparation(reason, work, (problem, table), Pace(0.1, 0.0, 6e-9))
+    return Preparation(reason, work, (problem, table), Pace(0.1, 0.0, 2e-7))

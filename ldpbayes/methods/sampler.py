@@ -1,5 +1,6 @@
 """Chains on the reports in their cheapest form, of one collection or of all cells at once, with weights on the reports."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -114,11 +115,14 @@ class Sampler:
         chains = Walks(form, prior, number, rng) if is_walk else Chains(Target(prior, form), before, number, rng)
         longest = self.longest * draws * max(verdict.LIMITS.usual / (draws * number), 1.0)
         seen: list = [None, None]
+        start = time.process_time()
 
         def wanting(run, made):
             judged, sample = self._judged(problem, run, summaries, rng)
             seen[:] = run, sample
-            return judged.next == "more" and judged.times * made <= longest
+            if wanted := judged.next == "more" and judged.times * made <= longest:
+                watch.announce("A run with enough draws", (time.process_time() - start) * judged.times)
+            return wanted
 
         run = way(chains, lambda more: going_on(more, wanting, draws, watch, thin=True))
         sample = seen[1] if seen[0] is run else self._shown(problem, run, summaries, rng)

@@ -11,7 +11,7 @@ from ldpbayes.errors import LDPBayesWarning, warn
 
 @dataclass
 class Watch:
-    """Progress and Ctrl-C in one object: shows loops where asked to and remembers whether one was cut short.
+    """Progress and Ctrl-C of loops, in one object.
 
     Attributes
     ----------
