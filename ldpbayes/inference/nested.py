@@ -8,8 +8,7 @@ Where reports bound an unknown on one side only, the posterior is a wide prior w
 the mode misses on one side or the other, and chains cross slowly. There the normal law about the mode has a share of the
 information of the reports. Particles are drawn from it, and the density is changed to the posterior's by steps (annealed
 importance sampling; Neal, 2001); between steps each particle moves by a trajectory that leaves the density of the step as it
-is. The product of the ratios along the way is the particle's weight: particles are independent, and the weights are
-judged like weights of plain draws.
+is. The product of the ratios along the way is the particle's weight; weights are judged like those of plain draws.
 
 References
 ----------

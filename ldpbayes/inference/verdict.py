@@ -227,7 +227,9 @@ def light_tails(k_hat: float, limits: Limits = LIMITS) -> bool:
     return k_hat < limits.k_hat
 
 
-def of_chains(r_hat: float, ess: float, divergences: int = 0, drawn: int | None = None, limits: Limits = LIMITS) -> Verdict:
+def of_chains(
+    r_hat: float, ess: float, divergences: int = 0, drawn: int | None = None, made: int = 0, limits: Limits = LIMITS
+) -> Verdict:
     """Return the Verdict on chains.
 
     Parameters
@@ -241,14 +243,15 @@ def of_chains(r_hat: float, ess: float, divergences: int = 0, drawn: int | None 
         Draws that diverged.
     drawn : int, optional
         Draws that a reader asked for, in all; by default enough.
+    made : int
+        Draws made, in all.
     limits : Limits
 
     Notes
     -----
-    Where ``limits.share`` of the draws asked for is less than ``limits.ess``, chains go on for that share alone, and for no
-    R-hat that they have by chance. Then only their number is too few: they are not accepted, and there is nothing to do
-    next. Measured: of 800 independent draws of 500 quantities the worst R-hat is 1.008 to 1.018. No number of draws gives a
-    single chain an R-hat.
+    Two kinds of chains go on for ``limits.share`` of their draws alone, and for no R-hat of chance (up to 1.018 in 800
+    independent draws of 500 quantities): those of fewer draws than ``limits.ess`` needs, and those whose share is below it
+    once as many as usual were made. Then nothing is next, though they are not accepted. A single chain has no R-hat.
     """
     checked = f"R-hat at most {r_hat:.3f}, effective sample size at least {ess:.0f}, {divergences} divergences."
     problems, single = [], math.isnan(r_hat) and ess > 0
@@ -266,11 +269,11 @@ def of_chains(r_hat: float, ess: float, divergences: int = 0, drawn: int | None 
     if divergences or not ess > 0:
         return rejected
     wanted, apart, by_chance = limits.ess / ess, (r_hat - 1) / (limits.r_hat - 1), single
-    if drawn is not None and limits.share * drawn < limits.ess:
+    if drawn and limits.share * drawn < limits.ess and (drawn < limits.margin * limits.ess or made >= limits.usual):
         wanted, by_chance = limits.share * drawn / ess, single or apart * ess < 2 * limits.ess
     if wanted <= 1 and by_chance:
         return replace(rejected, next="done")
-    # R-hat − 1 falls as one over the effective draws do: chains that are far apart ask for too many.
+    # R-hat − 1 falls as one over the effective draws.
     needed = limits.margin * (wanted if by_chance else max(wanted, apart))
     longest = limits.most * max(limits.usual / (drawn or limits.usual), 1.0)
     if not needed <= longest:

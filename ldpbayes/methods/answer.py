@@ -102,7 +102,8 @@ class MethodAnswer:
             return False
         diagnostics, (chains, draws) = self.diagnostics, self.posterior.length
         said = diagnostics.worst_r_hat, diagnostics.least_ess, diagnostics.divergences
-        return of_chains(*said, chains * draws).next == "done"  # type: ignore[arg-type]  # of chains all are known
+        made = chains * draws * self.posterior.facts.get("thinned", 1)
+        return of_chains(*said, chains * draws, made).next == "done"  # type: ignore[arg-type]  # of chains all are known
 
     @property
     def log_evidence(self) -> tuple[float, float] | None:

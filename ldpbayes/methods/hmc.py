@@ -18,7 +18,7 @@ from ldpbayes.methods.walk import operations
 class HMC(AbstractPosterior):
     """Hamiltonian Monte Carlo whose standard normal part is solved exactly, on the reports in their cheapest form.
 
-    Its priors are those over all cells, and random walks over ordered categories, such as ``smooth``.
+    Its priors are those over all cells, and random walks, such as ``smooth``.
 
     Parameters
     ----------

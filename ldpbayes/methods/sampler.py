@@ -26,8 +26,7 @@ class Sampler:
 
     Separable reports and few distinct ones enter as they are. Other likelihoods are expanded at the pooled mean p̄ with
     variances (spread p̄)², and again at the means and variances of two rough posteriors; the draws are weighted by full
-    likelihood over expansion. A weight belongs to a draw of all unknowns, so that what cells share stays with them. A run
-    whose draws are too few goes on.
+    likelihood over expansion. A weight belongs to a draw of all unknowns, so that what cells share stays with them.
 
     Attributes
     ----------
@@ -118,7 +117,7 @@ class Sampler:
         start = time.process_time()
 
         def wanting(run, made):
-            judged, sample = self._judged(problem, run, summaries, rng)
+            judged, sample = self._judged(problem, run, summaries, rng, made * number)
             seen[:] = run, sample
             if wanted := judged.next == "more" and judged.times * made <= longest:
                 watch.announce("A run with enough draws", (time.process_time() - start) * judged.times)
@@ -129,7 +128,7 @@ class Sampler:
         facts = run.facts | dict(sample.facts) | {"form": "summaries" if summaries else "reports"}
         return replace(sample, facts=facts, verdict=verdict.refused(run.trouble) if run.trouble else sample.verdict)
 
-    def _judged(self, problem, run, summaries, rng):
+    def _judged(self, problem, run, summaries, rng, made):
         """Return (Verdict on a Run by what a result shows of it, its Outcome with what was found).
 
         Where one variable is short of draws, the variables after it are not judged. The last variable is the users' own
@@ -149,13 +148,13 @@ class Sampler:
             diagnostics[name] = chain_diagnostics(arrays[name].reshape(*size, -1))
             worst, least = extremes(diagnostics[name])
             r_hat, ess = float(np.fmax(r_hat, worst)), float(np.fmin(ess, least))
-            judged = verdict.of_chains(r_hat, ess, divergences, size[0] * size[1])
+            judged = verdict.of_chains(r_hat, ess, divergences, size[0] * size[1], made)
             if judged.next != "done":
                 break
         return judged, replace(sample, known=sample.known or diagnostics)
 
     def _shown(self, problem, run, summaries, rng):
-        """Return the Outcome of a Run, of one on summaries resampled within each chain by weights."""
+        """Return the Outcome of a Run, on summaries resampled by weights within each chain."""
         plain = self._sample(problem, run)
         if not summaries:
             return plain

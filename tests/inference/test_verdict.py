@@ -10,7 +10,7 @@ import pytest
 import ldpbayes as lb
 from ldpbayes.errors import DiagnosticWarning, LDPBayesWarning
 from ldpbayes.inference import effects, importance, sampling, verdict
-from ldpbayes.inference.diagnostics import verdict_on
+from ldpbayes.inference.diagnostics import chain_diagnostics, extremes
 from ldpbayes.methods import base
 from ldpbayes.methods.outcome import Outcome
 from ldpbayes.methods.watch import Watch
@@ -57,15 +57,16 @@ def test_what_to_do_next():
     # A single chain goes on while its draws are worth too little, and no longer: more of them give it no R-hat.
     single = verdict.of_chains(np.nan, 131, 0, 495)
     assert not single.accepted and single.next == "done" and "single chain" in single.problem
-    assert verdict.of_chains(np.nan, 90, 0, 495).next == verdict.of_chains(np.nan, 300, 0, 2000).next == "more"
-    assert verdict.of_chains(np.nan, 300, 0, 1000).next == "done" and verdict.of_chains(np.nan, 500, 2, 1000).next == "other"
+    assert verdict.of_chains(np.nan, 90, 0, 495).next == verdict.of_chains(np.nan, 300, 0, 1000).next == "more"
+    assert verdict.of_chains(np.nan, 500, 0, 1000).next == "done" and verdict.of_chains(np.nan, 500, 2, 1000).next == "other"
     # Of 400 draws that were asked for 400 effective ones are too many: nothing is left to do, unless they are stuck.
     asked = verdict.of_chains(1.02, 230, 0, 400)
     assert not asked.accepted and asked.next == "done" and "230 is below 400" in asked.problem
     assert verdict.of_chains(1.2, 15, 0, 400).next == "more" and verdict.of_chains(1.2, 15, 0, 4000).next == "other"
     assert verdict.of_chains(1.1, 230, 0, 400).next == "more" and verdict.of_chains(1.02, 230, 1, 400).next == "other"
-    # So it is with an R-hat that chains of 800 draws have by chance; chains of 4,000 have it for another reason.
-    assert verdict.of_chains(1.015, 450, 0, 800).next == "done" and verdict.of_chains(1.015, 450, 0, 4000).next == "more"
+    # So it is with an R-hat that 800 draws have by chance, once 4,000 were made; of 4,000 it has another reason.
+    assert [verdict.of_chains(1.015, 450, 0, 800, made).next for made in (800, 4000)] == ["more", "done"]
+    assert verdict.of_chains(1.015, 450, 0, 4000, 4000).next == "more"
     few = verdict.of_weights(0.3, 500, 4000)
     assert few.next == "more" and few.times == 3
     assert verdict.of_weights(0.9, 500, 4000).next == "other"
@@ -92,12 +93,14 @@ def test_a_sampler_that_is_short_of_draws_goes_on(monkeypatch):
     assert facts_of(tree)["least_ess"] >= verdict.LIMITS.ess
 
 
-def test_independent_draws_are_never_asked_to_go_on():
+def test_independent_draws_are_not_asked_to_go_on_for_ever():
     """Of 800 draws of 500 quantities the worst R-hat is above its limit by chance: chains that go on for it never end."""
     draws = np.random.default_rng(0).standard_normal((4, 200, 500))
-    judged = verdict_on(draws, 0, 800)
+    diagnosed = extremes(chain_diagnostics(draws))
+    judged = verdict.of_chains(*diagnosed, 0, 800, 4000)
     assert not judged.accepted and judged.next == "done" and "R-hat" in judged.problem
-    assert verdict_on(np.cumsum(draws, axis=1), 0, 800).next == "other"  # what wanders has not met, and never will
+    wandering = extremes(chain_diagnostics(np.cumsum(draws, axis=1)))
+    assert verdict.of_chains(*wandering, 0, 800, 4000).next == "other"  # chains that have not met, and never will
 
 
 def test_few_draws_asked_for_are_no_reason_for_another_method():
