@@ -1,6 +1,7 @@
 """CPU seconds of structured inference on one thread, compilation apart: priors that learn, and cells under one prior."""
 
 import contextlib
+import signal
 import time
 import warnings
 
@@ -184,16 +185,30 @@ def _since(start):
 #: What is timed: functions that yield (case, seconds, limit).
 PARTS = (learnt, smooth, groups, regressions, tables)
 
+#: CPU seconds after which a part is stopped; the dearest case of each is its last.
+MOST = 1200
+
 
 def main():
     """Print each case as it ends, then the table."""
     table = Table("case", "CPU seconds", "limit", title="Structured inference")
+    signal.signal(signal.SIGPROF, _stop)
     with threadpool_limits(1):
         for part in PARTS:
-            for case, seconds, limit in part():
-                print(f"{case}: {seconds:.2f} s", flush=True)
-                table.add_row(case, f"{seconds:.2f}", f"{limit:g}")
+            signal.setitimer(signal.ITIMER_PROF, MOST)
+            try:
+                for case, seconds, limit in part():
+                    print(f"{case}: {seconds:.2f} s", flush=True)
+                    table.add_row(case, f"{seconds:.2f}", f"{limit:g}")
+            except TimeoutError as err:
+                print(f"{part.__name__}: {err}", flush=True)
+                table.add_row(f"{part.__name__}: {err}", f"> {MOST}", "")
+    signal.setitimer(signal.ITIMER_PROF, 0)
     Console().print(table)
+
+
+def _stop(*_):
+    raise TimeoutError(f"its next case was stopped when the part had taken {MOST:,} s")
 
 
 if __name__ == "__main__":
