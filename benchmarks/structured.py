@@ -185,7 +185,7 @@ def _since(start):
 #: What is timed: functions that yield (case, seconds, limit).
 PARTS = (learnt, smooth, groups, regressions, tables)
 
-#: CPU seconds after which a part is stopped; the dearest case of each is its last.
+#: CPU seconds after which a part is stopped. Only the last cases of groups and tables come near.
 MOST = 1200
 
 

@@ -103,7 +103,7 @@ class MethodAnswer:
         diagnostics, (chains, draws) = self.diagnostics, self.posterior.length
         said = diagnostics.worst_r_hat, diagnostics.least_ess, diagnostics.divergences
         made = chains * draws * self.posterior.facts.get("thinned", 1)
-        return of_chains(*said, chains * draws, made).next == "done"  # type: ignore[arg-type]  # of chains all are known
+        return of_chains(*said, chains * draws, made).next == "done"  # type: ignore[arg-type]  # chains have all
 
     @property
     def log_evidence(self) -> tuple[float, float] | None:

@@ -269,9 +269,9 @@ def planned(problem: Any) -> Preparation | Refusal:
     if why := table.too_large:
         return Refusal(f"The method weighted {why}.")
     try:
-        prior.basis  # noqa: B018  (made here, so that run() finds it)
+        prior.basis  # noqa: B018  (made for run())
     except InfeasibleError as err:
         return Refusal(str(err))
-    work = prior.n_effects**2 * table.visited
+    work = prior.n_effects**2 * min(table.visited, (1 + table.many) * prior.n_categories)
     reason = "A log-linear prior: Laplace's approximation at every sd, weighted."
     return Preparation(reason, work, (problem, table), Pace(0.1, 0.0, 2e-7))

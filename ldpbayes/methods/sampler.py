@@ -154,7 +154,7 @@ class Sampler:
         return judged, replace(sample, known=sample.known or diagnostics)
 
     def _shown(self, problem, run, summaries, rng):
-        """Return the Outcome of a Run, on summaries resampled by weights within each chain."""
+        """Return the Outcome of a Run; of one on summaries, resampled within each chain by weights."""
         plain = self._sample(problem, run)
         if not summaries:
             return plain
